@@ -1,0 +1,9 @@
+package storage
+
+// An Event is a decision about somebody's data, with its cause.
+type Event struct {
+	Partition TopicPartition
+	Kind      string // "roll", "recover", "truncate", "delete-segment", "rebuild-index", "log-start"
+	Offset    Offset // where
+	Cause     string // which rule, which value, such as "segment.bytes 1048576 would be exceeded"
+}
