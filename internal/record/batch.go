@@ -1,6 +1,12 @@
 package record
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+)
 
 // A record batch of magic 2, big-endian (attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control,
 // 6 base timestamp is a delete horizon):
@@ -19,6 +25,7 @@ const (
 	HeaderSize  = 61 // of a batch of magic 2
 	LogOverhead = 12 // base offset and length, which every entry of a log begins with
 	magicOffset = 16
+	crcFrom     = 21 // the checksum covers everything from here on
 	// MinEntry is the least size at which an entry can be told apart: up to and with its magic byte.
 	MinEntry = 17
 )
@@ -30,6 +37,8 @@ const (
 	AttrTransactional = 0x10
 	AttrControl       = 0x20
 	AttrDeleteHorizon = 0x40
+
+	attrKnown = 0x7f // the rest is dropped whenever attributes are written
 )
 
 // A Batch is one whole batch of magic 2, header first. Its accessors trust its length; FirstBatch and Validate make sure of it.
@@ -60,21 +69,75 @@ func (b Batch) SetBaseOffset(o Offset) { binary.BigEndian.PutUint64(b[0:], uint6
 func (b Batch) SetLeaderEpoch(e Epoch) { binary.BigEndian.PutUint32(b[12:], uint32(e)) } // outside the checksum
 
 // LastSequence is the sequence of the last record; sequences go from 2147483647 back to 0. -1 without one.
-func (b Batch) LastSequence() int32 { panic("unwritten") }
+func (b Batch) LastSequence() int32 {
+	base := b.BaseSequence()
+	if base < 0 {
+		return -1
+	}
+	return int32((uint32(base) + uint32(b.LastOffsetDelta())) & math.MaxInt32)
+}
+
+// castagnoli is made once: crc32 takes the processor's own instruction for it.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (b Batch) computeCRC() uint32 { return crc32.Checksum(b[crcFrom:], castagnoli) }
 
 // SetMaxTimestamp sets the batch's largest time and, when appendTime, marks it as the broker's; the checksum is made right.
-func (b Batch) SetMaxTimestamp(ms int64, appendTime bool) { panic("unwritten") }
+// It leaves the bytes alone when they say so already.
+func (b Batch) SetMaxTimestamp(ms int64, appendTime bool) {
+	if b.MaxTimestamp() == ms && b.IsLogAppendTime() == appendTime {
+		return
+	}
+	attributes := b.Attributes() & attrKnown &^ AttrLogAppendTime
+	if appendTime {
+		attributes |= AttrLogAppendTime
+	}
+	binary.BigEndian.PutUint16(b[21:], uint16(attributes))
+	binary.BigEndian.PutUint64(b[35:], uint64(ms))
+	b.sum()
+}
+
+// sum makes the checksum right.
+func (b Batch) sum() { binary.BigEndian.PutUint32(b[17:], b.computeCRC()) }
 
 // ChecksumValid recomputes the CRC-32C.
-func (b Batch) ChecksumValid() bool { panic("unwritten") }
+func (b Batch) ChecksumValid() bool { return b.CRC() == b.computeCRC() }
 
 // EntrySize is the size in bytes of the entry (batch, or message of an old set) that src begins with, from the first LogOverhead bytes alone.
-// The error is a *FormatError when the length is negative or less than any entry's. src may be shorter than the entry.
-func EntrySize(src []byte) (int64, error) { panic("unwritten") }
+// The error is a *FormatError when the length is negative or less than any entry's, io.ErrUnexpectedEOF when src is shorter than
+// LogOverhead. src may be shorter than the entry.
+func EntrySize(src []byte) (int64, error) {
+	if len(src) < LogOverhead {
+		return 0, io.ErrUnexpectedEOF
+	}
+	length := int32(binary.BigEndian.Uint32(src[8:]))
+	if length < minMessageV0 {
+		return 0, &FormatError{fmt.Sprintf("entry length %d, less than %d", length, minMessageV0)}
+	}
+	return int64(length) + LogOverhead, nil
+}
 
 // FirstBatch returns the batch of magic 2 that src begins with. io.ErrUnexpectedEOF when src ends before it does;
 // *FormatError for nonsense or another magic. The checksum is not looked at.
-func FirstBatch(src []byte) (Batch, error) { panic("unwritten") }
+func FirstBatch(src []byte) (Batch, error) {
+	size, err := EntrySize(src)
+	if err != nil {
+		return nil, err
+	}
+	if len(src) < MinEntry {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if magic := int8(src[magicOffset]); magic != 2 {
+		return nil, &FormatError{fmt.Sprintf("magic %d, want 2", magic)}
+	}
+	if size < HeaderSize {
+		return nil, &FormatError{fmt.Sprintf("batch length %d, less than a header's %d", size-LogOverhead, HeaderSize-LogOverhead)}
+	}
+	if int64(len(src)) < size {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return Batch(src[:size:size]), nil
+}
 
 // A FormatError says what is wrong with bytes that should be a batch.
 type FormatError struct {
