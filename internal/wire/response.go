@@ -1,0 +1,108 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/quire-log/quire/internal/vfs"
+)
+
+// A Response is what a handler answers with: made by Reply, Stream, NoResponse or Close.
+type Response struct {
+	kind    responseKind
+	message kmsg.Response
+	body    *Body
+	release func()
+	reason  error
+}
+
+type responseKind int8
+
+const (
+	kindNone responseKind = iota
+	kindReply
+	kindStream
+	kindClose
+)
+
+// Reply answers with a message, encoded at its version. Its key decides the header's version; ApiVersions always has version 0.
+func Reply(m kmsg.Response) Response { return Response{kind: kindReply, message: m} }
+
+// Stream answers with a body written by hand: bytes and regions of files. release, if not nil, is called once, when all is sent or the connection is gone.
+func Stream(req *Request, b *Body, release func()) Response {
+	return Response{kind: kindStream, body: b, release: release}
+}
+
+// NoResponse answers nothing (acks=0). Close ends the connection for the reason given.
+func NoResponse() Response        { return Response{} }
+func Close(reason error) Response { return Response{kind: kindClose, reason: reason} }
+
+// Message is the message of a Reply, nil of other responses. Body is the body of a Stream. For tests of handlers.
+func (r Response) Message() kmsg.Response { return r.message }
+func (r Response) Body() *Body            { return r.body }
+
+// Closes tells whether the response ends the connection, and why.
+func (r Response) Closes() (reason error, closes bool) { return r.reason, r.kind == kindClose }
+
+// done calls release once.
+func (r *Response) done() {
+	if f := r.release; f != nil {
+		r.release = nil
+		f()
+	}
+}
+
+// A Body gathers the pieces of a response in order. The zero Body is ready.
+type Body struct {
+	// Buf takes bytes by append; a Region lies at the place that Buf had reached when it was added.
+	Buf     []byte
+	regions []placed
+	size    int64 // of the regions
+}
+
+// A placed region follows Buf[:at] and the regions before it.
+type placed struct {
+	at     int
+	region vfs.Region
+}
+
+// AddRegion puts a region of a file next.
+func (b *Body) AddRegion(r vfs.Region) {
+	if r.Len <= 0 {
+		return
+	}
+	b.regions = append(b.regions, placed{len(b.Buf), r})
+	b.size += r.Len
+}
+
+// Len is the size of all pieces in bytes.
+func (b *Body) Len() int64 { return int64(len(b.Buf)) + b.size }
+
+// Reset makes b empty and keeps its memory.
+func (b *Body) Reset() {
+	clear(b.regions)
+	b.Buf, b.regions, b.size = b.Buf[:0], b.regions[:0], 0
+}
+
+// apiVersionsKey is the one API whose responses always have header v0, so that a client of any age can read them.
+const apiVersionsKey = 18
+
+// A response's header, behind the length of the frame, is the correlation id, and in version 1 (flexible) a tag section, which is empty.
+func appendResponseHeader(dst []byte, correlationID int32, key int16, flexible bool) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(correlationID))
+	if flexible && key != apiVersionsKey {
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+// appendUnsupportedApiVersions answers an ApiVersions request of a version that is not served: the body of version 0 with error 35 and
+// the range of this one API, by which the client chooses again.
+func appendUnsupportedApiVersions(dst []byte, a *API) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, 35)
+	dst = binary.BigEndian.AppendUint32(dst, 1)
+	dst = binary.BigEndian.AppendUint16(dst, apiVersionsKey)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(a.Min))
+	return binary.BigEndian.AppendUint16(dst, uint16(a.Max))
+}
