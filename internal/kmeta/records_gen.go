@@ -159,11 +159,11 @@ type RegisterBrokerRecord struct {
 	BrokerEpoch          int64
 	EndPoints            []Endpoint
 	Features             []Feature
-	Rack                 *string
+	Rack                 *string // nullable
 	Fenced               bool
 	InControlledShutdown bool   // since version 1
 	LogDirs              []UUID // since version 3
-	CordonedLogDirs      []UUID // since version 4
+	CordonedLogDirs      []UUID // nullable; since version 4
 	UnknownTags          []Tag
 }
 
@@ -414,8 +414,8 @@ type PartitionRecord struct {
 	LeaderEpoch            int32
 	PartitionEpoch         int32
 	Directories            []UUID  // since version 1; one for each of Replicas
-	EligibleLeaderReplicas []int32 // since version 2
-	LastKnownELR           []int32 // since version 2
+	EligibleLeaderReplicas []int32 // nullable; since version 2
+	LastKnownELR           []int32 // nullable; since version 2
 	UnknownTags            []Tag
 }
 
@@ -553,7 +553,7 @@ type ConfigRecord struct {
 	ResourceType int8
 	ResourceName string
 	Name         string
-	Value        *string // nil: the value is deleted
+	Value        *string // nullable; nil: the value is deleted
 	UnknownTags  []Tag
 }
 
@@ -604,15 +604,15 @@ func (r *ConfigRecord) appendJSON(dst []byte, version int16) []byte {
 type PartitionChangeRecord struct {
 	PartitionID            int32
 	TopicID                UUID
-	ISR                    []int32
-	Leader                 int32 // -2: as it was, -1: none
-	Replicas               []int32
-	RemovingReplicas       []int32
-	AddingReplicas         []int32
+	ISR                    []int32 // nullable
+	Leader                 int32   // -2: as it was, -1: none
+	Replicas               []int32 // nullable
+	RemovingReplicas       []int32 // nullable
+	AddingReplicas         []int32 // nullable
 	LeaderRecoveryState    int8    // -1: as it was
-	Directories            []UUID  // since version 1
-	EligibleLeaderReplicas []int32 // since version 2
-	LastKnownELR           []int32 // since version 2
+	Directories            []UUID  // nullable; since version 1
+	EligibleLeaderReplicas []int32 // nullable; since version 2
+	LastKnownELR           []int32 // nullable; since version 2
 	UnknownTags            []Tag
 }
 
@@ -1103,7 +1103,7 @@ func (r *FeatureLevelRecord) appendJSON(dst []byte, version int16) []byte {
 // An EntityData is one part of what a client quota is for.
 type EntityData struct {
 	EntityType  string  // user, client-id, ip
-	EntityName  *string // nil: the default
+	EntityName  *string // nullable; nil: the default
 	UnknownTags []Tag
 }
 
@@ -1248,7 +1248,7 @@ type BrokerRegistrationChangeRecord struct {
 	Fenced               int8   // -1: not fenced any more, 0: as it was, 1: fenced
 	InControlledShutdown int8   // since version 1; 0: as it was, 1: shutting down
 	LogDirs              []UUID // since version 2; empty: as they were
-	CordonedLogDirs      []UUID // since version 3; nil: as they were
+	CordonedLogDirs      []UUID // nullable; since version 3; nil: as they were
 	UnknownTags          []Tag
 }
 
@@ -1593,7 +1593,7 @@ func (r *RemoveUserScramCredentialRecord) appendJSON(dst []byte, version int16) 
 
 // BeginTransactionRecord is record type 23. The records that follow show together, once the transaction ends.
 type BeginTransactionRecord struct {
-	Name        *string
+	Name        *string // nullable
 	UnknownTags []Tag
 }
 
@@ -1683,7 +1683,7 @@ func (r *EndTransactionRecord) appendJSON(dst []byte, version int16) []byte {
 
 // AbortTransactionRecord is record type 25. The records since the transaction's begin never were.
 type AbortTransactionRecord struct {
-	Reason      *string
+	Reason      *string // nullable
 	UnknownTags []Tag
 }
 

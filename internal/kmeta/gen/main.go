@@ -94,6 +94,9 @@ func (w *writer) message(m *message) {
 			continue
 		}
 		var notes []string
+		if f.nullable {
+			notes = append(notes, "nullable")
+		}
 		if f.since > 0 {
 			notes = append(notes, fmt.Sprintf("since version %d", f.since))
 		}
