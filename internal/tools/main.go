@@ -1,9 +1,32 @@
 // Package tools is the command line: quire's own commands and every kafka-* tool, with Kafka's flags, output and exit codes.
 // A tool speaks the Kafka protocol only (by franz-go), so it works against any broker; kafka-dump-log and kafka-storage
 // open files. A tool is a file named for it.
+//
+// What keeps true of a tool:
+//
+//	I1  it reads and writes only through its Env, and ends by returning its exit code
+//	I2  what it prints, and on which of the two outputs, is Kafka's to the letter, but for stack traces: of an
+//	    exception the first line stays
+//	I3  it starts no work before its command line is accepted, and ends all it started
+//
+// Two parsers stand in for the libraries that Kafka's tools use: joptParser and argParser.
 package tools
 
-import "io"
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// kafkaVersion is the version whose tools these are.
+const kafkaVersion = "4.3.1"
 
 // A Tool is a command: it returns its exit code and touches nothing but what it is handed.
 type Tool func(env Env, args []string) int
@@ -12,7 +35,195 @@ type Tool func(env Env, args []string) int
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// Interrupted delivers the signals that ask the tool to end, from the first call on. Nil: there are none.
+	Interrupted func() <-chan os.Signal
+	// Terminal says that a person sits at both ends, who is shown prompts.
+	Terminal bool
+}
+
+// interrupted is Interrupted, or a channel that stays silent.
+func (env Env) interrupted() <-chan os.Signal {
+	if env.Interrupted == nil {
+		return nil
+	}
+	return env.Interrupted()
+}
+
+// signalCode is what a process exits with that a signal ended.
+func signalCode(sig os.Signal) int {
+	if n, ok := sig.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return 1
+}
+
+// command is a row of the table of tools.
+type command struct {
+	name, summary string
+	run           Tool
+}
+
+// commands is the table: quire's own, then Kafka's. Main, help and link read it.
+func commands() []command {
+	return []command{
+		{"help", "list the commands", help},
+		{"link", "make the names kafka-topics.sh, kafka-topics, ... in a folder", link},
+		{"version", "print quire's version and Kafka's that it stands for", version},
+	}
+}
+
+const toolPrefix = "kafka-"
+
+// lookup finds a command by its name, which may end in .sh as Kafka's scripts do.
+func lookup(name string) (command, bool) {
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == strings.TrimSuffix(name, ".sh") })
+	if i < 0 {
+		return command{}, false
+	}
+	return all[i], true
 }
 
 // Main runs the tool that argv names: by the name of the binary (kafka-topics.sh, a symlink that `quire link` made) or by the first argument.
-func Main(argv []string, stdin io.Reader, stdout, stderr io.Writer) int { panic("unwritten") }
+func Main(argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	env := Env{Stdin: stdin, Stdout: stdout, Stderr: stderr, Interrupted: interrupted, Terminal: isTerminal(stdin) && isTerminal(stdout)}
+	if name := filepath.Base(argv[0]); strings.HasPrefix(name, toolPrefix) {
+		if c, ok := lookup(name); ok {
+			return runTool(c, env, argv[1:])
+		}
+		fmt.Fprintf(stderr, "%s is not one of quire's tools; quire help lists them\n", name)
+		return 1
+	}
+	if len(argv) < 2 {
+		return help(env, nil)
+	}
+	name := argv[1]
+	switch name {
+	case "-h", "-help", "--help":
+		name = "help"
+	case "--version":
+		name = "version"
+	}
+	c, ok := lookup(name)
+	if !ok {
+		fmt.Fprintf(stderr, "quire: no command %q\n", name)
+		if near := nearest(name); near != "" {
+			fmt.Fprintf(stderr, "Did you mean %s?\n", near)
+		}
+		fmt.Fprintln(stderr, "quire help lists the commands.")
+		return 2
+	}
+	return runTool(c, env, argv[2:])
+}
+
+// runTool runs a tool with a closed pipe on its output as an error instead of the end, as Java has it.
+func runTool(c command, env Env, args []string) int {
+	signal.Ignore(syscall.SIGPIPE)
+	return c.run(env, args)
+}
+
+func interrupted() <-chan os.Signal {
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	return ch
+}
+
+// isTerminal reports whether a stream is a character device other than the null device.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// nearest returns the command most like a name that is none.
+func nearest(name string) string {
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	near := alike(name, names, names)
+	if len(near) == 0 {
+		return ""
+	}
+	return near[0]
+}
+
+func help(env Env, _ []string) int {
+	fmt.Fprint(env.Stdout, "Quire is a Kafka broker and Kafka's command-line tools in one program.\n\n  quire COMMAND [ARGUMENT...]\n\nCommands:\n")
+	all := commands()
+	width := 0
+	for _, c := range all {
+		width = max(width, len(c.name))
+	}
+	for _, c := range all {
+		fmt.Fprintf(env.Stdout, "  %-*s  %s\n", width, c.name, c.summary)
+	}
+	fmt.Fprint(env.Stdout, "\nThe kafka-* commands are called like Kafka's scripts; COMMAND --help shows their options.\n")
+	return 0
+}
+
+func version(env Env, _ []string) int {
+	own := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		own = cmp.Or(info.Main.Version, own)
+	}
+	fmt.Fprintf(env.Stdout, "quire %s, Kafka %s\n", own, kafkaVersion)
+	return 0
+}
+
+// link makes a symbolic link to this program for each of Kafka's tools, with and without .sh. Links that are there are
+// made anew; what is not a link is left alone and reported.
+func link(env Env, args []string) int {
+	if len(args) != 1 || looksLikeOption(args[0]) {
+		fmt.Fprintln(env.Stderr, "usage: quire link DIR")
+		return 2
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = linkTools(args[0], self)
+	}
+	if err != nil {
+		fmt.Fprintln(env.Stderr, "quire link:", err)
+		return 1
+	}
+	return 0
+}
+
+func linkTools(dir, target string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, c := range commands() {
+		if !strings.HasPrefix(c.name, toolPrefix) {
+			continue
+		}
+		for _, name := range []string{c.name, c.name + ".sh"} {
+			if err := linkTool(filepath.Join(dir, name), target); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func linkTool(path, target string) error {
+	switch info, err := os.Lstat(path); {
+	case os.IsNotExist(err):
+	case err != nil:
+		return err
+	case info.Mode()&os.ModeSymlink == 0:
+		return fmt.Errorf("%s is there and not a link", path)
+	default:
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return os.Symlink(target, path)
+}
