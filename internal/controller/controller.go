@@ -2,91 +2,163 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/quire-log/quire/internal/config"
 	"github.com/quire-log/quire/internal/kmeta"
 	"github.com/quire-log/quire/internal/metadata"
 	"github.com/quire-log/quire/internal/storage"
+	"github.com/quire-log/quire/internal/vfs"
 )
 
 // Options of a controller of one node that is both broker and controller.
 type Options struct {
 	NodeID    int32
 	ClusterID string
+	FS        vfs.FS
 	Log       *storage.Log // __cluster_metadata-0
 	Dir       string       // its directory, for checkpoints and quorum-state
 	// Bootstrap are the records of bootstrap.checkpoint, which begin an empty log; nil: those of a new 4.3 cluster.
 	Bootstrap []kmeta.Record
 	Static    map[string]string // of the broker: defaults for new topics
 	Logger    *slog.Logger
-	// Apply is called with each image before it is shown (replica.Manager.Apply).
+	// Apply is called with each image before it is shown (replica.Manager.Apply). It is not called for what Open replays.
 	Apply func(*metadata.Image, *metadata.Delta) error
 }
 
 // A Controller writes the metadata log. Methods may be called from any goroutine; wishes are decided one after the other.
-type Controller struct{ unwritten struct{} }
+type Controller struct {
+	options Options
+	logger  *slog.Logger
+	log     *storage.Log
+	epoch   metadata.Epoch
+	quorum  quorum // what the log's control records say of it; set by Open
+
+	shown atomic.Pointer[metadata.Image]
+
+	wishes chan *wish
+
+	// These belong to Open, and after it to the writer's goroutine.
+	failed  error // why nothing can be written any more
+	scratch []byte
+
+	snapshotBytes  int64 // metadata.log.max.record.bytes.between.snapshots
+	snapshotDue    chan struct{}
+	sizeAtSnapshot atomic.Int64 // the log's size when the newest snapshot was written
+
+	closing    chan struct{}
+	closeOnce  sync.Once
+	background sync.WaitGroup // the writer and the keeper of snapshots
+}
 
 // Open replays snapshot and log, begins a new leader epoch (LEADER_CHANGE), writes bootstrap records if the log is empty, and writes quorum-state.
-func Open(o Options) (*Controller, error) { panic("unwritten") }
+// What it wrote is on disk when it returns.
+func Open(o Options) (*Controller, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Controller{
+		options:       o,
+		logger:        o.Logger,
+		log:           o.Log,
+		wishes:        make(chan *wish),
+		closing:       make(chan struct{}),
+		snapshotDue:   make(chan struct{}, 1),
+		snapshotBytes: staticValue(o, "metadata.log.max.record.bytes.between.snapshots").Int64(),
+	}
+	img, err := c.load()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path.Base(o.Dir), err)
+	}
+	if err := c.begin(img); err != nil {
+		return nil, fmt.Errorf("%s: %w", path.Base(o.Dir), err)
+	}
+	c.background.Go(c.runWriter)
+	c.background.Go(c.runSnapshots)
+	return c, nil
+}
+
+// staticValue resolves an option that cannot change at run time.
+func staticValue(o Options, key string) config.Value {
+	option, ok := config.Lookup(config.Broker(), key)
+	if !ok {
+		panic("no broker option " + key)
+	}
+	return config.BrokerValue(option, config.Layers{Static: o.Static})
+}
+
+// static resolves an option that cannot change at run time.
+func (c *Controller) static(key string) config.Value { return staticValue(c.options, key) }
 
 // Image is what clients may see, now.
-func (c *Controller) Image() *metadata.Image { panic("unwritten") }
+func (c *Controller) Image() *metadata.Image { return c.shown.Load() }
 
 // LeaderEpoch and HighWatermark of the metadata log, for DescribeQuorum.
-func (c *Controller) LeaderEpoch() metadata.Epoch    { panic("unwritten") }
-func (c *Controller) HighWatermark() metadata.Offset { panic("unwritten") }
-
-// A Registration is what a broker says of itself at start.
-type Registration struct {
-	BrokerID            int32
-	Endpoints           []metadata.Endpoint
-	ControllerEndpoints []metadata.Endpoint
-	Rack                *string
-	Directories         []kmeta.UUID
-	PreviousEpoch       int64 // of the clean mark; -1: unclean
-}
-
-// Register registers this node's controller and broker (fenced); Unfence lets it lead: elections from ISR or ELR follow, as Kafka's. It returns the broker epoch.
-func (c *Controller) Register(ctx context.Context, r Registration) (brokerEpoch int64, err error) {
-	panic("unwritten")
-}
-func (c *Controller) Unfence(ctx context.Context, brokerID int32) error { panic("unwritten") }
-
-// ControlledShutdown takes leadership from a broker that stops cleanly (leader -1, ELR as Kafka leaves it).
-func (c *Controller) ControlledShutdown(ctx context.Context, brokerID int32) error {
-	panic("unwritten")
-}
+func (c *Controller) LeaderEpoch() metadata.Epoch    { return c.epoch }
+func (c *Controller) HighWatermark() metadata.Offset { return c.Image().Offset() + 1 }
 
 // A Caller is who wishes: for messages and policies.
 type Caller struct{ ClientID, Host string }
 
-// Each of these answers the request as Kafka 4.3's controller does, codes and messages included. Layers-dependent checks use Static and the image.
-func (c *Controller) CreateTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
-	panic("unwritten")
-}
-func (c *Controller) DeleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
-	panic("unwritten")
-}
-func (c *Controller) CreatePartitions(ctx context.Context, r *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
-	panic("unwritten")
-}
-func (c *Controller) AlterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsResponse {
-	panic("unwritten")
-}
-func (c *Controller) IncrementalAlterConfigs(ctx context.Context, r *kmsg.IncrementalAlterConfigsRequest) *kmsg.IncrementalAlterConfigsResponse {
-	panic("unwritten")
+// Layers are the values that apply to a broker under img.
+func (c *Controller) Layers(img *metadata.Image, brokerID int32) config.Layers {
+	return config.Layers{
+		DynamicBroker:  img.Configs(metadata.BrokerResource, fmt.Sprint(brokerID)),
+		DynamicDefault: img.Configs(metadata.BrokerResource, ""),
+		Static:         c.options.Static,
+	}
 }
 
 // AllocateProducerIDs reserves a block of 1000 ids for a broker: durable when it returns.
 func (c *Controller) AllocateProducerIDs(ctx context.Context, brokerID int32, brokerEpoch int64) (first int64, n int32, err error) {
-	panic("unwritten")
+	const block = 1000
+	err = c.write(ctx, func(d draft) ([]kmeta.Record, error) {
+		if b := d.img.Broker(brokerID); b == nil || b.Epoch != brokerEpoch {
+			return nil, fmt.Errorf("producer ids: broker %d is not registered with epoch %d", brokerID, brokerEpoch)
+		}
+		first = max(d.img.NextProducerID(), 0)
+		return []kmeta.Record{&kmeta.ProducerIDsRecord{BrokerID: brokerID, BrokerEpoch: brokerEpoch, NextProducerID: first + block}}, nil
+	})
+	return first, block, err
 }
 
-// Layers are the values that apply to a broker under img.
-func (c *Controller) Layers(img *metadata.Image, brokerID int32) config.Layers { panic("unwritten") }
+// Close ends the background work, after the wishes that are being decided. It does not close the log.
+func (c *Controller) Close() error {
+	c.closeOnce.Do(func() { close(c.closing) })
+	c.background.Wait()
+	return nil
+}
 
-// Close stops the background work (no-op records, snapshots). It does not close the log.
-func (c *Controller) Close() error { panic("unwritten") }
+// runSnapshots writes a snapshot when much was written since the last one, or hourly when anything was.
+func (c *Controller) runSnapshots() {
+	interval := time.Duration(c.static("metadata.log.max.snapshot.interval.ms").Int64()) * time.Millisecond
+	var tick <-chan time.Time
+	if interval > 0 {
+		t := time.NewTicker(interval)
+		defer t.Stop()
+		tick = t.C
+	}
+	var newest metadata.Offset = -1
+	for {
+		select {
+		case <-c.closing:
+			return
+		case <-c.snapshotDue:
+		case <-tick:
+		}
+		img := c.Image()
+		if img.Offset() == newest {
+			continue
+		}
+		if err := c.snapshot(img); err != nil {
+			c.logger.Error("writing a snapshot of the metadata", "offset", img.Offset(), "err", err)
+			continue
+		}
+		newest = img.Offset()
+	}
+}
