@@ -193,7 +193,7 @@ type blocks struct {
 }
 
 // keepMax is the largest buffer that goes back to a pool; larger ones are the collector's.
-const keepMax = 1 << 20
+const keepMax = 2 << 20
 
 // room makes buf hold n bytes and returns them.
 func (b *blocks) room(n int) []byte {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
@@ -37,7 +38,7 @@ func gzipError(err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	return &FormatError{fmt.Sprintf("gzip: %v", err)}
+	return &FormatError{fmt.Sprintf("gzip: %s", strings.TrimPrefix(err.Error(), "gzip: "))}
 }
 
 // gzipHeader is Java's: deflate, no flags, no time, no word on the level, system unknown. The library's own tells the level.

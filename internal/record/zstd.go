@@ -23,19 +23,20 @@ const (
 	zstdWhole      = 1 << 20
 	zstdWindow     = wideBytes
 	zstdWideWindow = 128 << 20
-	zstdFirstGuess = 64 << 10
+	zstdFirstRoom  = 64 << 10
+	zstdBlock      = 128 << 10 // the most that a block inflates to
 )
 
 var (
-	zstdInflaters = pool[*zstdInflater]{new: newZstdInflater}
-	zstdStreams   = pool[*zstd.Decoder]{new: func() *zstd.Decoder { return newZstdDecoder(zstdWindow, false) }}
+	zstdInflaters = pool[*zstdInflater]{new: func() *zstdInflater { return &zstdInflater{atOnce: newZstdDecoder(zstdWideWindow)} }}
+	zstdStreams   = pool[*zstd.Decoder]{new: func() *zstd.Decoder { return newZstdDecoder(zstdWindow) }}
 )
 
-// newZstdDecoder makes a decoder without goroutines. With capped, DecodeAll stays within the capacity that it is given.
-func newZstdDecoder(window uint64, capped bool) *zstd.Decoder {
+// newZstdDecoder makes a decoder without goroutines, for frames with windows up to one size. Its DecodeAll stays within
+// the capacity that it is given.
+func newZstdDecoder(window uint64) *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(window), zstd.WithDecoderMaxMemory(window), zstd.WithDecodeAllCapLimit(capped),
-		zstd.WithDecodeBuffersBelow(0))
+		zstd.WithDecoderMaxWindow(window), zstd.WithDecoderMaxMemory(window), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err) // only options are refused
 	}
@@ -45,12 +46,10 @@ func newZstdDecoder(window uint64, capped bool) *zstd.Decoder {
 type zstdInflater struct {
 	blocks
 	src    bytes.Reader
-	at     *zstd.Decoder // for inflating at once
-	stream *zstd.Decoder // with a turn, while streaming
+	atOnce *zstd.Decoder
+	stream *zstd.Decoder // with a turn
 	wide   bool
 }
-
-func newZstdInflater() *zstdInflater { return &zstdInflater{at: newZstdDecoder(zstdWideWindow, true)} }
 
 func (z *zstdInflater) reset(src []byte) error {
 	z.block = nil
@@ -58,33 +57,24 @@ func (z *zstdInflater) reset(src []byte) error {
 	if err != nil {
 		return err
 	}
-	whole := zstdWhole
-	wide := head.WindowSize > zstdWindow
-	if wide {
-		whole = zstdWindow
+	most := zstdWhole
+	if z.wide = head.WindowSize > zstdWindow; z.wide {
+		most = zstdWindow
 	}
-	// The guess is by what was sent, or what is announced, within bounds; a second one takes all that is allowed.
-	guess := zstdFirstGuess
-	for guess < 8*len(src) && guess < whole {
-		guess *= 2
-	}
-	if head.HasFCS && head.FrameContentSize <= uint64(whole) {
-		guess = min(whole, max(guess, int(head.FrameContentSize)))
-	}
-	for _, room := range [...]int{max(guess, min(cap(z.buf), whole)), whole} {
-		z.block, err = z.at.DecodeAll(src, z.room(room)[:0:room])
+	for _, room := range [...]int{min(max(cap(z.buf), zstdFirstRoom), most), most} {
+		out, err := z.atOnce.DecodeAll(src, z.room(room)[:0:room])
 		if err == nil {
+			z.block = out
 			return nil
 		}
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		// The library does not always say that it lacked room, but then less than a block of it was left.
+		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) && room-len(out) > zstdBlock {
 			return zstdError(err)
 		}
 	}
-	z.block = nil
-	z.wide = wide
 	if z.wide {
 		wideTurns <- struct{}{}
-		z.stream = newZstdDecoder(zstdWideWindow, false)
+		z.stream = newZstdDecoder(zstdWideWindow)
 	} else {
 		turns <- struct{}{}
 		z.stream = zstdStreams.get()
