@@ -5,7 +5,8 @@
 //	I1  only the leader of the current epoch appends for clients; the epoch is in the log's cache before its first batch
 //	I2  high watermark <= log end offset, and it never falls while this node leads
 //	I3  whoever waits is woken when an offset it waits for is reached, leadership moves, or the partition goes
-//	I4  mu of a partition is taken before its log's own lock; no disk or network under it but the append itself
+//	I4  mu of a partition is taken before its log's own lock; no disk or network under it but the append
+//	    itself and the epoch that an append must find written
 //	I5  metadata shows a change only after Apply of its delta returned: a leader that a client can see takes a produce
 //
 // Sockets and Kafka's error codes are not known here.

@@ -2,10 +2,13 @@ package replica
 
 import (
 	"log/slog"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quire-log/quire/internal/kmeta"
 	"github.com/quire-log/quire/internal/metadata"
-	"github.com/quire-log/quire/internal/record"
 	"github.com/quire-log/quire/internal/storage"
 )
 
@@ -15,8 +18,25 @@ type (
 	TopicPartition = storage.TopicPartition
 )
 
+// openAtOnce bounds how many logs are opened side by side: they wait for the disk, not for a processor.
+const openAtOnce = 16
+
 // A Manager has this node's partitions.
-type Manager struct{ unwritten struct{} }
+type Manager struct {
+	o Options
+
+	// mu guards the two maps. The topics in them are replaced, never changed. Nothing is taken under it, and no disk waits under it.
+	mu     sync.RWMutex
+	topics map[string]*topic
+	byID   map[kmeta.UUID]*topic
+}
+
+// A topic is immutable.
+type topic struct {
+	name       string
+	id         kmeta.UUID
+	partitions []*Partition // partition n, nil: this node has no replica
+}
 
 // Options of a manager. ConfigFor gives the settings of a topic under an image.
 type Options struct {
@@ -27,92 +47,218 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-func NewManager(o Options) *Manager { panic("unwritten") }
+func NewManager(o Options) *Manager {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Manager{o: o, topics: map[string]*topic{}, byID: map[kmeta.UUID]*topic{}}
+}
 
 // Apply makes the node's partitions what the image says: creates logs, takes leadership (AssignEpoch), resigns, deletes, hands on configs.
 // Called in the order of the images, never twice at once, before the image is shown to anyone (I5). A partition whose log cannot be opened is kept as offline.
-func (m *Manager) Apply(img *metadata.Image, d *metadata.Delta) error { panic("unwritten") }
+func (m *Manager) Apply(img *metadata.Image, d *metadata.Delta) error {
+	for _, t := range d.Deleted {
+		m.delete(t)
+	}
+	changed := slices.Clone(d.Created)
+	seen := map[kmeta.UUID]bool{}
+	for _, t := range changed {
+		seen[t.ID] = true
+	}
+	for _, c := range d.Changed {
+		if !seen[c.Topic.ID] {
+			seen[c.Topic.ID] = true
+			changed = append(changed, c.Topic)
+		}
+	}
+	m.apply(img, changed)
+	m.configure(img, d)
+	return nil
+}
+
+// apply opens what is missing of the topics and follows their leaders, many partitions at a time.
+func (m *Manager) apply(img *metadata.Image, changed []*metadata.Topic) {
+	var work errgroup.Group
+	work.SetLimit(openAtOnce)
+	next := make([]*topic, 0, len(changed))
+	for _, t := range changed {
+		n := &topic{name: t.Name, id: t.ID, partitions: make([]*Partition, len(t.Partitions))}
+		before := m.topicByID(t.ID)
+		minISR := m.o.MinISR(img, t.Name)
+		for i, said := range t.Partitions {
+			var p *Partition
+			if before != nil && i < len(before.partitions) {
+				p = before.partitions[i]
+			}
+			if !slices.Contains(said.Replicas, m.o.NodeID) {
+				if p != nil {
+					m.drop(p)
+				}
+				continue
+			}
+			if p == nil {
+				p = newPartition(m.o.NodeID, TopicPartition{Topic: t.Name, Partition: int32(i)}, t.ID)
+			}
+			n.partitions[i] = p
+			if p.agrees(said) {
+				continue
+			}
+			work.Go(func() error {
+				m.follow(img, p, said, minISR)
+				return nil
+			})
+		}
+		next = append(next, n)
+	}
+	work.Wait()
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range next {
+		m.topics[n.name] = n
+		m.byID[n.id] = n
+	}
+}
+
+// follow makes one partition what the image says of it. What fails leaves it offline.
+func (m *Manager) follow(img *metadata.Image, p *Partition, said *metadata.Partition, minISR int) {
+	log := p.Log()
+	if log == nil {
+		var err error
+		if log, err = m.o.Logs.CreateLog(p.tp, storage.TopicID(p.id)); err == nil {
+			log.SetConfig(m.o.ConfigFor(img, p.tp.Topic))
+		} else {
+			m.o.Log.Error("a partition is offline: its log cannot be opened", "partition", p.tp.String(), "error", err)
+			p.fail(err)
+			log = nil
+		}
+	}
+	if err := p.lead(log, said, minISR); err != nil {
+		m.o.Log.Error("a partition is offline: its leader epoch cannot be written", "partition", p.tp.String(), "epoch", said.LeaderEpoch, "error", err)
+		p.fail(err)
+	}
+}
+
+func (m *Manager) delete(t *metadata.Topic) {
+	m.mu.Lock()
+	mine := m.byID[t.ID]
+	delete(m.byID, t.ID)
+	if mine != nil && m.topics[t.Name] == mine {
+		delete(m.topics, t.Name)
+	}
+	m.mu.Unlock()
+	if mine == nil {
+		return
+	}
+	var work errgroup.Group
+	work.SetLimit(openAtOnce)
+	for _, p := range mine.partitions {
+		if p != nil {
+			work.Go(func() error {
+				m.drop(p)
+				return nil
+			})
+		}
+	}
+	work.Wait()
+}
+
+// drop takes a partition from this node, its log too.
+func (m *Manager) drop(p *Partition) {
+	p.leave()
+	if err := m.o.Logs.DeleteLog(p.tp); err != nil {
+		m.o.Log.Error("a deleted partition's directory stays", "partition", p.tp.String(), "error", err)
+	}
+}
+
+// configure hands on settings that changed: of topics, or of brokers, which are every topic's defaults.
+func (m *Manager) configure(img *metadata.Image, d *metadata.Delta) {
+	var all bool
+	var names []string
+	for _, c := range d.Configs {
+		switch c.Type {
+		case metadata.TopicResource:
+			names = append(names, c.Name)
+		case metadata.BrokerResource:
+			all = true
+		}
+	}
+	m.mu.RLock()
+	var topics []*topic
+	if all {
+		for _, t := range m.topics {
+			topics = append(topics, t)
+		}
+	} else {
+		for _, name := range names {
+			if t := m.topics[name]; t != nil {
+				topics = append(topics, t)
+			}
+		}
+	}
+	m.mu.RUnlock()
+	for _, t := range topics {
+		config, minISR := m.o.ConfigFor(img, t.name), m.o.MinISR(img, t.name)
+		for _, p := range t.partitions {
+			if p != nil {
+				p.configure(config, minISR)
+			}
+		}
+	}
+}
+
+func (m *Manager) topicByID(id kmeta.UUID) *topic {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.byID[id]
+}
 
 // Partition finds one, by name or topic id; nil: this node has no replica of it.
-func (m *Manager) Partition(topic string, partition int32) *Partition      { panic("unwritten") }
-func (m *Manager) PartitionByID(id kmeta.UUID, partition int32) *Partition { panic("unwritten") }
-func (m *Manager) Partitions() []*Partition                                { panic("unwritten") }
+func (m *Manager) Partition(topic string, partition int32) *Partition {
+	m.mu.RLock()
+	t := m.topics[topic]
+	m.mu.RUnlock()
+	return t.partition(partition)
+}
+
+func (m *Manager) PartitionByID(id kmeta.UUID, partition int32) *Partition {
+	return m.topicByID(id).partition(partition)
+}
+
+func (t *topic) partition(n int32) *Partition {
+	if t == nil || n < 0 || int(n) >= len(t.partitions) {
+		return nil
+	}
+	return t.partitions[n]
+}
+
+// Partitions are all of this node, in no order.
+func (m *Manager) Partitions() []*Partition {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var all []*Partition
+	for _, t := range m.topics {
+		for _, p := range t.partitions {
+			if p != nil {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
 
 // HighWatermark is for storage.ManagerOptions.
-func (m *Manager) HighWatermark(tp TopicPartition) (Offset, bool) { panic("unwritten") }
+func (m *Manager) HighWatermark(tp TopicPartition) (Offset, bool) {
+	p := m.Partition(tp.Topic, tp.Partition)
+	if p == nil {
+		return 0, false
+	}
+	return p.HighWatermark(), true
+}
 
 // Close wakes everybody who waits.
-func (m *Manager) Close() { panic("unwritten") }
-
-// A Partition is one replica on this node.
-type Partition struct{ unwritten struct{} }
-
-func (p *Partition) TopicPartition() TopicPartition { panic("unwritten") }
-func (p *Partition) TopicID() kmeta.UUID            { panic("unwritten") }
-func (p *Partition) Log() *storage.Log              { panic("unwritten") }
-
-// Leader is who leads, and since which epoch; leader == node id: this one.
-func (p *Partition) Leader() (leader int32, epoch Epoch) { panic("unwritten") }
-
-// CheckLeader is nil if this node leads and epoch (−1: not given) is the current one: else *NotLeaderError or *EpochError, or *OfflineError.
-func (p *Partition) CheckLeader(epoch Epoch) error { panic("unwritten") }
-
-// Append appends for a client or coordinator and moves the high watermark. acks is the request's: -1 demands min.insync.replicas in sync beforehand (*NotEnoughReplicasError).
-func (p *Partition) Append(b record.Batch, acks int16, o storage.AppendOptions) (storage.Appended, error) {
-	panic("unwritten")
+func (m *Manager) Close() {
+	for _, p := range m.Partitions() {
+		p.wake()
+	}
 }
-
-// HighWatermark, LastStableOffset: what consumers may see.
-func (p *Partition) HighWatermark() Offset    { panic("unwritten") }
-func (p *Partition) LastStableOffset() Offset { panic("unwritten") }
-
-// DeleteRecords raises the log start (offset -1: to the high watermark): *storage.OutOfRangeError above it.
-func (p *Partition) DeleteRecords(offset Offset) (lowWatermark Offset, err error) { panic("unwritten") }
-
-// A Waiter is woken by partitions that it watches: a long poll, an acks=all. Make one with NewWaiter, Watch partitions, look, wait on C, look again, Stop.
-type Waiter struct {
-	C chan struct{} // of capacity 1
-}
-
-func NewWaiter() *Waiter { panic("unwritten") }
-
-// Watch has w woken whenever p's high watermark, last stable offset, log start, leadership or existence changes. A waiter may watch many.
-func (p *Partition) Watch(w *Waiter) { panic("unwritten") }
-
-// Stop ends all watching.
-func (w *Waiter) Stop() { panic("unwritten") }
-
-// A NotLeaderError means that another node leads, or none (Leader -1).
-type NotLeaderError struct {
-	Partition TopicPartition
-	Leader    int32
-	Epoch     Epoch
-}
-
-func (e *NotLeaderError) Error() string { panic("unwritten") }
-
-// An EpochError means that the epoch given is older (Fenced) or newer than the current one.
-type EpochError struct {
-	Partition      TopicPartition
-	Given, Current Epoch
-}
-
-func (e *EpochError) Fenced() bool  { return e.Given < e.Current }
-func (e *EpochError) Error() string { panic("unwritten") }
-
-// An OfflineError means that the partition's log could not be opened or has failed.
-type OfflineError struct {
-	Partition TopicPartition
-	Err       error
-}
-
-func (e *OfflineError) Error() string { panic("unwritten") }
-func (e *OfflineError) Unwrap() error { return e.Err }
-
-// A NotEnoughReplicasError refuses acks=all.
-type NotEnoughReplicasError struct {
-	Partition   TopicPartition
-	InSync, Min int
-}
-
-func (e *NotEnoughReplicasError) Error() string { panic("unwritten") }

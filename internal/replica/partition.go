@@ -1,0 +1,217 @@
+package replica
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quire-log/quire/internal/kmeta"
+	"github.com/quire-log/quire/internal/metadata"
+	"github.com/quire-log/quire/internal/record"
+	"github.com/quire-log/quire/internal/storage"
+)
+
+// A Partition is one replica on this node.
+type Partition struct {
+	nodeID int32
+	tp     TopicPartition
+	id     kmeta.UUID
+
+	// mu is held shared by appends, so that they can share an fsync, and alone by whoever changes state:
+	// an append is of the epoch that it was checked against. It is taken before the log's own lock.
+	mu    sync.RWMutex
+	state atomic.Pointer[state] // stored under mu, loaded without it where no append follows
+
+	highWatermark atomic.Int64 // only rises, but for a new log (I2)
+
+	waiters waiterList
+}
+
+// A state is immutable.
+type state struct {
+	log         *storage.Log // nil: not open, then err says why
+	err         error        // not nil: offline
+	leader      int32        // -1 none
+	leaderEpoch Epoch        // -1: nothing was said yet
+	inSync      int
+	replicas    int
+	minISR      int
+	gone        bool // no longer of this node
+}
+
+func newPartition(nodeID int32, tp TopicPartition, id kmeta.UUID) *Partition {
+	p := &Partition{nodeID: nodeID, tp: tp, id: id}
+	p.state.Store(&state{leader: -1, leaderEpoch: -1})
+	return p
+}
+
+func (p *Partition) TopicPartition() TopicPartition { return p.tp }
+func (p *Partition) TopicID() kmeta.UUID            { return p.id }
+
+// Log is nil while the partition is offline.
+func (p *Partition) Log() *storage.Log { return p.state.Load().log }
+
+// change replaces the state and wakes who waits. keeps I3
+func (p *Partition) change(f func(*state) error) error {
+	p.mu.Lock()
+	next := *p.state.Load()
+	err := f(&next)
+	if err == nil {
+		p.state.Store(&next)
+	}
+	p.mu.Unlock()
+	p.wake()
+	return err
+}
+
+// agrees tells whether the partition is already what the controller says of it.
+func (p *Partition) agrees(said *metadata.Partition) bool {
+	s := p.state.Load()
+	return s.log != nil && s.err == nil && s.leader == said.Leader && s.leaderEpoch == said.LeaderEpoch &&
+		s.inSync == len(said.ISR) && s.replicas == len(said.Replicas)
+}
+
+// lead follows what the controller says of the partition; log is what to serve it from, nil if none could be opened. keeps I1
+func (p *Partition) lead(log *storage.Log, said *metadata.Partition, minISR int) error {
+	return p.change(func(s *state) error {
+		begins := said.Leader == p.nodeID && log != nil && (s.log == nil || s.leader != said.Leader || s.leaderEpoch != said.LeaderEpoch)
+		if begins {
+			if err := log.AssignEpoch(said.LeaderEpoch); err != nil {
+				return err
+			}
+		}
+		if log != nil {
+			s.log = log
+		}
+		s.leader, s.leaderEpoch, s.inSync, s.replicas, s.minISR = said.Leader, said.LeaderEpoch, len(said.ISR), len(said.Replicas), minISR
+		if begins && !slices.ContainsFunc(said.ISR, func(id int32) bool { return id != p.nodeID }) {
+			// Nobody else need agree, so everything in the log is agreed on.
+			p.raise(log.EndOffset())
+		}
+		return nil
+	})
+}
+
+// fail takes the partition offline.
+func (p *Partition) fail(err error) {
+	p.change(func(s *state) error {
+		s.err = err
+		return nil
+	})
+}
+
+// leave is the end of the partition on this node.
+func (p *Partition) leave() {
+	p.change(func(s *state) error {
+		s.gone, s.leader = true, -1
+		return nil
+	})
+}
+
+func (p *Partition) configure(c storage.Config, minISR int) {
+	p.change(func(s *state) error {
+		s.minISR = minISR
+		if s.log != nil {
+			s.log.SetConfig(c)
+		}
+		return nil
+	})
+}
+
+// Leader is who leads, and since which epoch; leader == node id: this one.
+func (p *Partition) Leader() (leader int32, epoch Epoch) {
+	s := p.state.Load()
+	return s.leader, s.leaderEpoch
+}
+
+// Gone tells whether this node has no longer a replica: the topic was deleted, or moved away.
+func (p *Partition) Gone() bool { return p.state.Load().gone }
+
+// CheckLeader is nil if this node leads and epoch (−1: not given) is the current one: else *NotLeaderError or *EpochError, or *OfflineError.
+func (p *Partition) CheckLeader(epoch Epoch) error { return p.check(p.state.Load(), epoch) }
+
+func (p *Partition) check(s *state, epoch Epoch) error {
+	switch {
+	case s.err != nil:
+		return &OfflineError{p.tp, s.err}
+	case epoch >= 0 && epoch != s.leaderEpoch:
+		return &EpochError{p.tp, epoch, s.leaderEpoch}
+	case s.leader != p.nodeID || s.log == nil:
+		return &NotLeaderError{p.tp, s.leader, s.leaderEpoch}
+	}
+	return nil
+}
+
+// Append appends for a client or coordinator and moves the high watermark. acks is the request's: -1 demands min.insync.replicas in sync beforehand (*NotEnoughReplicasError).
+func (p *Partition) Append(b record.Batch, acks int16, o storage.AppendOptions) (storage.Appended, error) {
+	a, err := p.append(b, acks, o)
+	if err != nil {
+		var failed *storage.FailedError
+		if errors.As(err, &failed) {
+			p.fail(err)
+			err = &OfflineError{p.tp, err}
+		}
+		return a, err
+	}
+	if p.raise(a.LastOffset + 1) {
+		p.wake()
+	}
+	return a, nil
+}
+
+func (p *Partition) append(b record.Batch, acks int16, o storage.AppendOptions) (storage.Appended, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	s := p.state.Load()
+	if err := p.check(s, -1); err != nil {
+		return storage.Appended{}, err
+	}
+	if least := min(s.minISR, s.replicas); acks == -1 && s.inSync < least {
+		return storage.Appended{}, &NotEnoughReplicasError{p.tp, s.inSync, least}
+	}
+	o.LeaderEpoch = s.leaderEpoch
+	return s.log.Append(b, o)
+}
+
+// raise moves the high watermark up to offset, and tells whether it moved. keeps I2
+func (p *Partition) raise(offset Offset) bool {
+	for {
+		now := p.highWatermark.Load()
+		if int64(offset) <= now {
+			return false
+		}
+		if p.highWatermark.CompareAndSwap(now, int64(offset)) {
+			return true
+		}
+	}
+}
+
+// HighWatermark, LastStableOffset: what consumers may see.
+func (p *Partition) HighWatermark() Offset { return Offset(p.highWatermark.Load()) }
+
+func (p *Partition) LastStableOffset() Offset {
+	hw := p.HighWatermark()
+	if log := p.Log(); log != nil {
+		return log.LastStableOffset(hw)
+	}
+	return hw
+}
+
+// DeleteRecords raises the log start (offset -1: to the high watermark): *storage.OutOfRangeError above it.
+func (p *Partition) DeleteRecords(offset Offset) (lowWatermark Offset, err error) {
+	s := p.state.Load()
+	if err := p.check(s, -1); err != nil {
+		return -1, err
+	}
+	hw := p.HighWatermark()
+	if offset == -1 {
+		offset = hw
+	}
+	if offset < 0 || offset > hw {
+		return -1, &storage.OutOfRangeError{Partition: p.tp, Offset: offset, Start: s.log.StartOffset(), End: hw}
+	}
+	low, err := s.log.DeleteRecords(offset)
+	p.wake()
+	return low, err
+}
