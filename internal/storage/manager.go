@@ -1,19 +1,32 @@
 package storage
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// ManagerOptions say where logs live and how they are kept. Times are milliseconds.
+// ManagerOptions say where logs live and how they are kept. Times are milliseconds; an interval that is zero, negative or beyond 292 years
+// is never.
 type ManagerOptions struct {
 	FS   vfs.FS
 	Dirs []string // log.dirs
 	// MetadataDir is the one that holds __cluster_metadata-0; default Dirs[0].
 	MetadataDir string
 	NodeID      int32
-	ClusterID   string // when formatting an empty directory; "": a random one. Otherwise compared with what is there.
+	ClusterID   string // compared with what the directories say; "": whatever they agree on
 
 	RecoveryThreads           int   // num.recovery.threads.per.data.dir
 	FlushCheckpointMs         int64 // log.flush.offset.checkpoint.interval.ms
@@ -24,80 +37,500 @@ type ManagerOptions struct {
 	InitialTaskDelayMs        int64 // log.initial.task.delay.ms
 	ProducerExpirationCheckMs int64 // producer.id.expiration.check.interval.ms
 	SegmentDeleteDelayMs      int64 // log.segment.delete.delay.ms: of directories of deleted partitions
-	// ConfigFor gives the settings of a topic; it is asked when a log is opened.
+	// ConfigFor gives the settings of a topic; it is asked when a log is opened. nil: the defaults.
 	ConfigFor func(topic string) Config
-	Events    func(Event)
-	// HighWatermark tells a partition's, for retention and the checkpoint; nil, false: unknown.
+	Events    func(Event) // may be nil; must not block
+	// HighWatermark tells a partition's, for retention and the checkpoint; nil, false: unknown, and what the last stop knew counts.
+	// The Manager holds no lock while it runs.
 	HighWatermark func(TopicPartition) (Offset, bool)
+	Log           *slog.Logger // nil: discard
 }
 
 // A Manager owns the data directories: their locks, meta.properties, checkpoints, clean marks, and all logs but the metadata log.
-type Manager struct{ unwritten struct{} }
+//
+// Locks are taken in this order: a stripe, a directory's mu, mu; no disk and no callback under mu.
+type Manager struct {
+	o             ManagerOptions
+	log           *slog.Logger
+	dirs          []*dataDir // those of o.Dirs and, last, a metadata directory that is not among them
+	metadataDir   *dataDir
+	meta          Meta
+	previousEpoch int64
 
-// OpenManager locks and reads the directories (formatting none: see Format), deletes leftovers, and removes the clean marks, but opens no log yet.
-// Errors say which directory and what to do.
-func OpenManager(o ManagerOptions) (*Manager, error) { panic("unwritten") }
+	// stripes make the creation and the deletion of one partition follow each other.
+	stripes [64]sync.Mutex
+	seed    maphash.Seed
 
-// LoadLogs opens every partition's log that it finds, several at a time, recovering where needed. keep tells what metadata says of a
-// directory (topic id as found in partition.metadata, zero if none): false makes it -stray.
-func (m *Manager) LoadLogs(ctx context.Context, keep func(tp TopicPartition, id TopicID) bool) error {
-	panic("unwritten")
+	mu     sync.RWMutex // guards the fields below
+	logs   map[TopicPartition]*heldLog
+	failed map[TopicPartition]failedLog // those that could not be opened
+	// restored are the high watermarks of the last stop.
+	restored    map[TopicPartition]Offset
+	metadataLog *Log
+	started     bool
+	ended       bool
+
+	remover removals
+	stop    context.CancelFunc // of the background loops
+	loops   sync.WaitGroup
 }
 
-// Start begins the background work: flushing, checkpoints, retention, expiry of producers, removal of -delete directories.
-func (m *Manager) Start() { panic("unwritten") }
+// A heldLog is an open log and what the Manager remembers of it.
+type heldLog struct {
+	tp  TopicPartition
+	log *Log
+	dir *dataDir
+
+	// saved is what each checkpoint file has of it, and next what is being written. Guarded by dir.mu.
+	saved [checkpointKinds]savedOffset
+	next  savedOffset
+
+	// watermark is the high watermark as last heard, of the last stop to begin with; -1: unknown.
+	watermark atomic.Int64
+
+	// Of the flush loop: the recovery point when it last looked, and since when it is that.
+	flushed      Offset
+	flushedSince time.Time
+}
+
+type savedOffset struct {
+	offset Offset
+	ok     bool // there is an entry
+}
+
+// A failedLog is a partition whose log could not be opened; its files stay as they are.
+type failedLog struct {
+	dir  *dataDir
+	name string // of its directory
+	err  error
+}
+
+// A DirsOfflineError refuses to make a log that may exist on a directory that cannot be read: a second, empty one would take its place.
+type DirsOfflineError struct {
+	Partition TopicPartition
+	Dirs      []string
+}
+
+func (e *DirsOfflineError) Error() string {
+	return fmt.Sprintf("%s: cannot make a log, because log directories %v are offline and may hold it", e.Partition, e.Dirs)
+}
+
+// A TopicIDError means that a partition's directory belongs to another topic of the same name.
+type TopicIDError struct {
+	Partition  TopicPartition
+	Have, Want TopicID
+}
+
+func (e *TopicIDError) Error() string {
+	return fmt.Sprintf("%s: the log on disk has topic id %v, not %v", e.Partition, e.Have, e.Want)
+}
+
+// OpenManager locks and reads the directories (formatting none: see Format), deletes leftovers, and removes the clean marks, but opens no log yet.
+// Errors say which directory and what to do. A directory that cannot be read is offline, and no error as long as another can and the
+// metadata directory is not it.
+func OpenManager(o ManagerOptions) (_ *Manager, err error) {
+	if len(o.Dirs) == 0 {
+		return nil, errors.New("no data directory is configured: set log.dirs")
+	}
+	if o.MetadataDir == "" {
+		o.MetadataDir = o.Dirs[0]
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.ConfigFor == nil {
+		o.ConfigFor = func(string) Config { return DefaultConfig() }
+	}
+	if o.Events == nil {
+		o.Events = func(Event) {}
+	}
+	m := &Manager{
+		o:        o,
+		log:      o.Log,
+		seed:     maphash.MakeSeed(),
+		logs:     map[TopicPartition]*heldLog{},
+		failed:   map[TopicPartition]failedLog{},
+		restored: map[TopicPartition]Offset{},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.unlock())
+		}
+	}()
+	if err := m.openDirs(); err != nil {
+		return nil, err
+	}
+	if err := m.checkDirs(); err != nil {
+		return nil, err
+	}
+	if err := m.beginDirs(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Manager) openDirs() error {
+	paths := slices.Clone(m.o.Dirs)
+	if !slices.Contains(paths, m.o.MetadataDir) {
+		paths = append(paths, m.o.MetadataDir)
+	}
+	for i, p := range paths {
+		if slices.Contains(paths[:i], p) {
+			return &DirError{p, errors.New("is listed twice in log.dirs")}
+		}
+		d, err := openDir(m.o.FS, m.log, p)
+		if err != nil {
+			return err
+		}
+		if i >= len(m.o.Dirs) {
+			d.metadataOnly = true
+			d.found.live = slices.DeleteFunc(d.found.live, func(f foundDir) bool { return f.tp.Topic != metadataTopic })
+			d.found.deleted = nil
+		}
+		m.dirs = append(m.dirs, d)
+		if p == m.o.MetadataDir {
+			m.metadataDir = d
+		}
+	}
+	return nil
+}
+
+// checkDirs looks for what must not be, before anything is changed.
+func (m *Manager) checkDirs() (err error) {
+	if err := m.metadataDir.offline(); err != nil {
+		return &DirError{m.metadataDir.path, fmt.Errorf("the metadata directory cannot be used (%s): %w", formatHint, err)}
+	}
+	if m.fewestPartitions(nil) == nil {
+		return &DirError{m.dirs[0].path, fmt.Errorf("no directory of log.dirs can be used: %w", m.dirs[0].offline())}
+	}
+	if m.meta, err = checkMetas(m.dirs, m.o.NodeID, m.o.ClusterID); err != nil {
+		return err
+	}
+	holders := make(map[TopicPartition]*dataDir)
+	for _, d := range m.dirs {
+		for _, f := range d.found.live {
+			if f.tp.Topic == metadataTopic {
+				if d != m.metadataDir || f.tp != MetadataPartition {
+					return &DirError{d.path, fmt.Errorf("found %s, which belongs into the metadata directory %s alone: set metadata.log.dir to where the metadata log is, or move the other away", f.name, m.metadataDir.path)}
+				}
+				continue
+			}
+			if other := holders[f.tp]; other != nil {
+				return &DirError{d.path, fmt.Errorf("found %s, and in %s too: move away the one that is not wanted", f.name, other.path)}
+			}
+			holders[f.tp] = d
+		}
+		d.found.live = slices.DeleteFunc(d.found.live, func(f foundDir) bool { return f.tp == MetadataPartition })
+	}
+	return nil
+}
+
+func (m *Manager) beginDirs() error {
+	m.previousEpoch = -1
+	first := true
+	for _, d := range m.dirs {
+		if d.offline() != nil {
+			continue
+		}
+		err := d.begin()
+		if err == nil && d.meta.DirectoryID == (TopicID{}) {
+			meta := Meta{ClusterID: m.meta.ClusterID, NodeID: m.meta.NodeID, DirectoryID: RandomID()}
+			if err = writeMeta(m.o.FS, d.path, meta); err == nil {
+				d.meta = meta
+			}
+		}
+		if err != nil {
+			if d == m.metadataDir {
+				return &DirError{d.path, fmt.Errorf("the metadata directory cannot be used: %w", err)}
+			}
+			d.fail(err)
+			continue
+		}
+		if d.metadataOnly {
+			continue
+		}
+		if first {
+			m.previousEpoch, first = d.brokerEpoch, false
+		} else if d.brokerEpoch != m.previousEpoch {
+			m.previousEpoch = -1
+		}
+		for tp, offset := range d.checkpoints[highWatermarks].kept {
+			m.restored[tp] = offset
+		}
+	}
+	m.meta.DirectoryID = m.metadataDir.meta.DirectoryID
+	return nil
+}
+
+func (m *Manager) stripe(tp TopicPartition) *sync.Mutex {
+	h := maphash.Comparable(m.seed, tp)
+	return &m.stripes[h%uint64(len(m.stripes))]
+}
 
 // Log returns an open log, or nil.
-func (m *Manager) Log(tp TopicPartition) *Log { panic("unwritten") }
+func (m *Manager) Log(tp TopicPartition) *Log {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if h := m.logs[tp]; h != nil {
+		return h.log
+	}
+	return nil
+}
 
 // Logs returns all open logs, in no order.
-func (m *Manager) Logs() []*Log { panic("unwritten") }
+func (m *Manager) Logs() []*Log {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	logs := make([]*Log, 0, len(m.logs))
+	for _, h := range m.logs {
+		logs = append(logs, h.log)
+	}
+	return logs
+}
 
-// CreateLog makes and opens a partition's log in the directory with the fewest partitions. An open log of the same topic id is returned as it is.
-func (m *Manager) CreateLog(tp TopicPartition, id TopicID) (*Log, error) { panic("unwritten") }
-
-// DeleteLog takes a partition away: its directory is renamed, its checkpoint entries go, and its files after log.segment.delete.delay.ms.
-func (m *Manager) DeleteLog(tp TopicPartition) error { panic("unwritten") }
+// heldIn appends the open logs of a directory, nil: of all.
+func (m *Manager) heldIn(d *dataDir, held []*heldLog) []*heldLog {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, h := range m.logs {
+		if d == nil || h.dir == d {
+			held = append(held, h)
+		}
+	}
+	return held
+}
 
 // CheckpointedHighWatermark is what replication-offset-checkpoint said at the start; 0 if nothing.
-func (m *Manager) CheckpointedHighWatermark(tp TopicPartition) Offset { panic("unwritten") }
+func (m *Manager) CheckpointedHighWatermark(tp TopicPartition) Offset {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.restored[tp]
+}
 
-// MetadataLog opens __cluster_metadata-0 in the metadata directory; Close of the manager closes it.
-func (m *Manager) MetadataLog(c Config) (*Log, error) { panic("unwritten") }
+// hearWatermark asks for a log's high watermark, and keeps it.
+func (m *Manager) hearWatermark(h *heldLog) {
+	if m.o.HighWatermark != nil {
+		if hw, ok := m.o.HighWatermark(h.tp); ok {
+			h.watermark.Store(int64(hw))
+		}
+	}
+}
 
-// Meta is what meta.properties says.
-func (m *Manager) Meta() Meta { panic("unwritten") }
+// MetadataLog opens __cluster_metadata-0 in the metadata directory; Close of the manager closes it. Asked again, it returns the same.
+func (m *Manager) MetadataLog(c Config) (*Log, error) {
+	stripe := m.stripe(MetadataPartition)
+	stripe.Lock()
+	defer stripe.Unlock()
+	m.mu.RLock()
+	l, ended := m.metadataLog, m.ended
+	m.mu.RUnlock()
+	if l != nil || ended {
+		if ended {
+			return nil, errEnded
+		}
+		return l, nil
+	}
+	l, err := OpenLog(LogOptions{
+		FS:        m.o.FS,
+		Dir:       path.Join(m.metadataDir.path, MetadataPartition.String()),
+		Partition: MetadataPartition,
+		TopicID:   MetadataTopicID,
+		Config:    c,
+		Metadata:  true,
+		Events:    m.o.Events,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.metadataLog = l
+	return l, nil
+}
+
+// MetadataTopicID is the id of the metadata topic, in every cluster.
+var MetadataTopicID = TopicID{15: 1}
+
+// errEnded answers those who come after Close or Abort.
+var errEnded = errors.New("the log manager is closed")
+
+// Meta is what meta.properties says; its DirectoryID is the metadata directory's.
+func (m *Manager) Meta() Meta { return m.meta }
 
 // PreviousBrokerEpoch is the broker epoch in the clean marks of the last stop, -1 if it was not clean.
-func (m *Manager) PreviousBrokerEpoch() int64 { panic("unwritten") }
-
-// Dirs describes the data directories.
-func (m *Manager) Dirs() []DirInfo { panic("unwritten") }
+func (m *Manager) PreviousBrokerEpoch() int64 { return m.previousEpoch }
 
 // A DirInfo describes a data directory.
 type DirInfo struct {
-	Path  string
-	ID    TopicID // directory.id
-	Usage vfs.Usage
-	Err   error // why it is offline; nil: it is not
-	Logs  []*Log
+	Path   string
+	ID     TopicID // directory.id
+	Usage  vfs.Usage
+	Err    error // why it is offline; nil: it is not
+	Logs   []*Log
+	Failed map[TopicPartition]error // partitions whose log could not be opened, and why
 }
 
-// Close stops the background work, closes every log, writes the checkpoints and, where all closed without error, the clean mark with brokerEpoch. The locks go last.
-func (m *Manager) Close(brokerEpoch int64) error { panic("unwritten") }
+// Dirs describes the data directories, in the order of log.dirs.
+func (m *Manager) Dirs() []DirInfo {
+	infos := make([]DirInfo, 0, len(m.o.Dirs))
+	for _, d := range m.dirs[:len(m.o.Dirs)] {
+		info := DirInfo{Path: d.path, ID: d.meta.DirectoryID, Err: d.offline(), Failed: map[TopicPartition]error{}}
+		if info.Err == nil {
+			if usage, err := m.o.FS.Usage(d.path); err != nil {
+				m.log.Warn("size of a data directory's volume is unknown", "directory", d.path, "error", err)
+			} else {
+				info.Usage = usage
+			}
+		}
+		for _, h := range m.heldIn(d, nil) {
+			info.Logs = append(info.Logs, h.log)
+		}
+		m.mu.RLock()
+		for tp, f := range m.failed {
+			if f.dir == d {
+				info.Failed[tp] = f.err
+			}
+		}
+		m.mu.RUnlock()
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+// Close stops the background work, closes every log, writes the checkpoints and, where all closed without error, the clean mark with brokerEpoch.
+// The locks go last. Of several calls of Close and Abort only the first does anything.
+func (m *Manager) Close(brokerEpoch int64) error {
+	if !m.end() {
+		return nil
+	}
+	errs := make([]error, len(m.dirs))
+	var group sync.WaitGroup
+	for i, d := range m.dirs {
+		group.Go(func() { errs[i] = m.closeDir(d, brokerEpoch) })
+	}
+	group.Wait()
+	return errors.Join(append(errs, m.unlock())...)
+}
+
+// end stops the background work. It is true once.
+func (m *Manager) end() bool {
+	m.mu.Lock()
+	first := !m.ended
+	m.ended = true
+	stop := m.stop
+	m.mu.Unlock()
+	if !first {
+		return false
+	}
+	if stop != nil {
+		stop()
+	}
+	m.loops.Wait()
+	for i := range m.stripes { // whoever makes or deletes a log is done after this, and nobody begins any more
+		m.stripes[i].Lock()
+		m.stripes[i].Unlock() //lint:ignore SA2001 waiting is all
+	}
+	m.remover.abandon()
+	return true
+}
+
+func (m *Manager) closeDir(d *dataDir, brokerEpoch int64) error {
+	if d.lock == nil {
+		return nil
+	}
+	if d.metadataOnly {
+		m.mu.RLock()
+		metadata := m.metadataLog
+		m.mu.RUnlock()
+		if metadata != nil {
+			return metadata.Close()
+		}
+		return nil
+	}
+	held := m.heldIn(d, nil)
+	// The watermarks are asked for before the logs close: whoever knows them may look there.
+	for _, h := range held {
+		m.hearWatermark(h)
+	}
+	var group errgroup.Group // not WithContext: one that fails must not keep the others from closing
+	group.SetLimit(max(1, m.o.RecoveryThreads))
+	errs := make([]error, len(held)+1)
+	for i, h := range held {
+		group.Go(func() error {
+			if err := h.log.Close(); err != nil {
+				errs[i] = fmt.Errorf("%s: close: %w", h.tp, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	m.mu.RLock()
+	metadata, unrecovered := m.metadataLog, !d.loaded && !d.clean
+	for _, f := range m.failed {
+		unrecovered = unrecovered || f.dir == d
+	}
+	m.mu.RUnlock()
+	if metadata != nil && d == m.metadataDir {
+		errs[len(held)] = metadata.Close()
+	}
+	err := errors.Join(errs...)
+
+	logs := func(into []*heldLog) []*heldLog { return append(into, held...) }
+	err = errors.Join(err,
+		d.write(recoveryPoints, logs, recoveryPoint),
+		d.write(logStarts, logs, logStart),
+		d.write(highWatermarks, logs, watermark),
+		d.writeCleaner())
+	switch {
+	case err != nil:
+		m.log.Error("data directory is not marked clean: the next start recovers its logs", "directory", d.path, "error", err)
+		return err
+	case d.offline() != nil:
+		m.log.Error("data directory is offline and not marked clean", "directory", d.path, "error", d.offline())
+		return nil
+	case unrecovered:
+		m.log.Warn("data directory is not marked clean, for logs in it were not recovered", "directory", d.path)
+		return nil
+	}
+	return writeCleanMark(m.o.FS, d.path, brokerEpoch)
+}
 
 // Abort ends everything as it is, writing nothing: what a second SIGTERM wants.
-func (m *Manager) Abort() { panic("unwritten") }
-
-// A Meta is the content of meta.properties.
-type Meta struct {
-	ClusterID   string
-	NodeID      int32
-	DirectoryID TopicID
+func (m *Manager) Abort() {
+	if !m.end() {
+		return
+	}
+	for _, h := range m.heldIn(nil, nil) {
+		h.log.Abandon()
+	}
+	m.mu.RLock()
+	metadata := m.metadataLog
+	m.mu.RUnlock()
+	if metadata != nil {
+		metadata.Abandon()
+	}
+	if err := m.unlock(); err != nil {
+		m.log.Warn("lock was not given back", "error", err)
+	}
 }
 
-// Formatted tells whether dir has a meta.properties, and reads it.
-func Formatted(fsys vfs.FS, dir string) (Meta, bool, error) { panic("unwritten") }
+func (m *Manager) unlock() error {
+	var errs []error
+	for _, d := range m.dirs {
+		errs = append(errs, d.unlock())
+	}
+	return errors.Join(errs...)
+}
 
-// Format writes dir's meta.properties and bootstrap.checkpoint (the latter's bytes are given), fsynced, the directory and its parent too.
-func Format(fsys vfs.FS, dir string, meta Meta, bootstrap []byte) error { panic("unwritten") }
+// fewestPartitions is the directory to put a log in, nil if all but those of avoid are offline.
+func (m *Manager) fewestPartitions(avoid []*dataDir) *dataDir {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	usable := slices.DeleteFunc(slices.Clone(m.dirs[:len(m.o.Dirs)]), func(d *dataDir) bool {
+		return d.offline() != nil || slices.Contains(avoid, d)
+	})
+	if len(usable) == 0 {
+		return nil
+	}
+	return slices.MinFunc(usable, func(a, b *dataDir) int { return cmp.Compare(a.partitions, b.partitions) })
+}

@@ -16,7 +16,10 @@ import (
 //	topic_id: ZFkOhdZhQCqCaLughEDlbw
 //
 // partMetaBytesMax bounds what is read of one.
-const partMetaBytesMax = 4096
+const (
+	partMetaFile     = "partition.metadata"
+	partMetaBytesMax = 4096
+)
 
 // readPartitionMetadata reads the topic id in a partition.metadata. A missing file is an fs.ErrNotExist.
 func readPartitionMetadata(fsys vfs.FS, name string) (TopicID, error) {

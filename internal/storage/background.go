@@ -1,0 +1,282 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The loops of a Manager. Start begins them, Close and Abort wait for their end:
+//
+//	checkpoints   one loop for each kind; a file is written only when its content has changed
+//	flush         fsyncs logs that were not for flush.ms
+//	retention     has each log drop the segments that its topic's rules let go
+//	expiry        has each log forget producers that are silent
+//	removal       removes the directories of deleted partitions, after their delay
+
+// Start begins the background work: flushing, checkpoints, retention, expiry of producers, removal of -delete directories.
+func (m *Manager) Start() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.started || m.ended {
+		return
+	}
+	m.started = true
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	delay := millis(m.o.InitialTaskDelayMs)
+	loop := func(delay time.Duration, everyMs int64, do func(context.Context)) {
+		if every := millis(everyMs); every > 0 {
+			m.loops.Go(func() { repeat(ctx, delay, every, do) })
+		}
+	}
+	loop(delay, m.o.FlushCheckpointMs, m.eachDir(m.writeRecoveryPoints))
+	loop(delay, m.o.LogStartCheckpointMs, m.eachDir(m.writeLogStarts))
+	loop(0, m.o.HighWatermarkCheckpointMs, m.eachDir(m.hearAndWriteWatermarks))
+	loop(delay, m.o.FlushSchedulerMs, m.flushDue)
+	loop(delay, m.o.RetentionCheckMs, m.applyRetention)
+	loop(0, m.o.ProducerExpirationCheckMs, m.expireProducers)
+
+	for _, d := range m.dirs {
+		for _, name := range d.found.deleted {
+			m.remover.add(removal{dir: d, name: name}, millis(m.o.SegmentDeleteDelayMs))
+		}
+	}
+	m.loops.Go(func() { m.remover.run(ctx, m) })
+}
+
+// millis is ms as a Duration: 0 for none, and for what a Duration cannot hold, so that log.flush.scheduler.interval.ms=9223372036854775807 is never.
+func millis(ms int64) time.Duration {
+	if ms <= 0 || ms > math.MaxInt64/int64(time.Millisecond) {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// repeat calls do after delay and then every interval, the pause beginning when do has returned, until ctx ends.
+func repeat(ctx context.Context, delay, interval time.Duration, do func(context.Context)) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		do(ctx)
+		timer.Reset(interval)
+	}
+}
+
+// eachDir runs a write on each directory that is online. A write that failed is tried again at the next turn; whether the directory
+// is given up is decided where the error was seen.
+func (m *Manager) eachDir(write func(*dataDir) error) func(context.Context) {
+	return func(context.Context) {
+		for _, d := range m.dirs {
+			if d.offline() != nil {
+				continue
+			}
+			if err := write(d); err != nil {
+				m.log.Error("checkpoint was not written", "directory", d.path, "error", err)
+			}
+		}
+	}
+}
+
+func (m *Manager) writeCheckpoints(d *dataDir) error {
+	return errors.Join(m.writeRecoveryPoints(d), m.writeLogStarts(d), m.writeHighWatermarks(d))
+}
+
+func (m *Manager) writeRecoveryPoints(d *dataDir) error {
+	return errors.Join(d.write(recoveryPoints, m.logsOf(d), recoveryPoint), d.writeCleaner())
+}
+
+func (m *Manager) writeLogStarts(d *dataDir) error {
+	return d.write(logStarts, m.logsOf(d), logStart)
+}
+
+func (m *Manager) writeHighWatermarks(d *dataDir) error {
+	return d.write(highWatermarks, m.logsOf(d), watermark)
+}
+
+func (m *Manager) hearAndWriteWatermarks(d *dataDir) error {
+	for _, h := range m.heldIn(d, nil) {
+		m.hearWatermark(h)
+	}
+	return m.writeHighWatermarks(d)
+}
+
+func (m *Manager) logsOf(d *dataDir) func([]*heldLog) []*heldLog {
+	return func(into []*heldLog) []*heldLog { return m.heldIn(d, into) }
+}
+
+func recoveryPoint(h *heldLog) (Offset, bool) { return h.log.RecoveryPoint(), true }
+
+func watermark(h *heldLog) (Offset, bool) {
+	hw := h.watermark.Load()
+	return Offset(hw), hw >= 0
+}
+
+// logStart gives only starts that lie inside the first segment: any other is that segment's name.
+func logStart(h *heldLog) (Offset, bool) {
+	start := h.log.StartOffset()
+	if start == 0 {
+		return 0, false // no segment begins below
+	}
+	segments := h.log.Segments()
+	if len(segments) > 0 && start <= segments[0].BaseOffset {
+		return 0, false
+	}
+	return start, true
+}
+
+// flushDue fsyncs the logs whose recovery point has not moved for flush.ms while there was something to fsync.
+func (m *Manager) flushDue(ctx context.Context) {
+	now := time.Now()
+	for _, h := range m.heldIn(nil, nil) {
+		if ctx.Err() != nil {
+			return
+		}
+		if point := h.log.RecoveryPoint(); point != h.flushed {
+			h.flushed, h.flushedSince = point, now
+		}
+		if h.flushed >= h.log.EndOffset() {
+			continue
+		}
+		if ms := h.log.Config().FlushMs; now.Sub(h.flushedSince).Milliseconds() < ms {
+			continue
+		}
+		if err := h.log.Flush(); err != nil {
+			m.log.Error("log was not flushed", "partition", h.tp.String(), "error", err)
+		}
+		h.flushed, h.flushedSince = h.log.RecoveryPoint(), now
+	}
+}
+
+// applyRetention deletes nothing of a log whose high watermark nobody knows.
+func (m *Manager) applyRetention(ctx context.Context) {
+	for _, h := range m.heldIn(nil, nil) {
+		if ctx.Err() != nil {
+			return
+		}
+		m.hearWatermark(h)
+		hw, ok := watermark(h)
+		if !ok || h.log.Err() != nil {
+			continue
+		}
+		if _, err := h.log.DeleteOldSegments(hw); err != nil {
+			m.log.Error("old segments were not deleted", "partition", h.tp.String(), "error", err)
+		}
+	}
+}
+
+func (m *Manager) expireProducers(ctx context.Context) {
+	for _, h := range m.heldIn(nil, nil) {
+		if ctx.Err() != nil {
+			return
+		}
+		h.log.ExpireProducers()
+	}
+}
+
+// A removal is a -delete directory that is to go.
+type removal struct {
+	dir  *dataDir
+	name string
+	tp   TopicPartition // of log
+	log  *Log           // still open for those who read it; nil for one that an earlier run left
+	due  time.Time
+}
+
+// removals is the queue of directories to be removed, in the order of their time: the delay is the same for all.
+type removals struct {
+	mu    sync.Mutex // guards the fields below
+	queue []removal
+	wake  chan struct{} // closed and replaced when the queue was empty
+}
+
+func (r *removals) add(what removal, delay time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	what.due = time.Now().Add(delay)
+	r.queue = append(r.queue, what)
+	if r.wake != nil {
+		close(r.wake)
+		r.wake = nil
+	}
+}
+
+// next returns the first removal, or a channel that closes when there is one.
+func (r *removals) next() (removal, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) > 0 {
+		return r.queue[0], nil
+	}
+	if r.wake == nil {
+		r.wake = make(chan struct{})
+	}
+	return removal{}, r.wake
+}
+
+func (r *removals) pop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue[0] = removal{}
+	r.queue = r.queue[1:]
+}
+
+func (r *removals) run(ctx context.Context, m *Manager) {
+	for {
+		what, wake := r.next()
+		if wake != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-wake:
+			}
+			continue
+		}
+		timer := time.NewTimer(time.Until(what.due))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if err := what.do(m); err != nil {
+			m.log.Error("directory of a deleted partition was not removed: the next start tries again", "directory", path.Join(what.dir.path, what.name), "error", err)
+			if errors.Is(err, syscall.EIO) {
+				what.dir.fail(err)
+			}
+		}
+		r.pop()
+	}
+}
+
+func (r removal) do(m *Manager) error {
+	if r.log != nil {
+		r.log.Abandon()
+	}
+	if err := m.o.FS.RemoveAll(path.Join(r.dir.path, r.name)); err != nil {
+		return err
+	}
+	m.log.Info("removed the directory of a deleted partition", "directory", path.Join(r.dir.path, r.name))
+	return nil
+}
+
+// abandon lets go of the logs that wait; their directories are for the next start to remove. No run is under way any more.
+func (r *removals) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, what := range r.queue {
+		if what.log != nil {
+			what.log.Abandon()
+		}
+	}
+	r.queue = nil
+}

@@ -1,0 +1,275 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// LoadLogs opens every partition's log that it finds, several at a time, recovering where needed. keep tells what metadata says of a
+// directory (topic id as found in partition.metadata, zero if none): false makes it -stray. nil keeps all.
+//
+// A log that cannot be opened stays as it is and is named by Dirs, and by CreateLog; the others go on. An error means that ctx ended: what
+// is open until then is closed by Close.
+func (m *Manager) LoadLogs(ctx context.Context, keep func(tp TopicPartition, id TopicID) bool) error {
+	var dirs errgroup.Group
+	for _, d := range m.dirs {
+		if d.offline() == nil && !d.metadataOnly {
+			dirs.Go(func() error { return m.loadDir(ctx, d, keep) })
+		}
+	}
+	return dirs.Wait()
+}
+
+func (m *Manager) loadDir(ctx context.Context, d *dataDir, keep func(TopicPartition, TopicID) bool) error {
+	begun := time.Now()
+	m.log.Info("loading logs", "directory", d.path, "logs", len(d.found.live), "clean", d.clean)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, m.o.RecoveryThreads))
+	for _, f := range d.found.live {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			m.load(d, f, keep)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	d.retainOnly(func(tp TopicPartition) bool {
+		m.mu.RLock()
+		defer m.mu.RUnlock()
+		return m.failed[tp].dir == d
+	})
+	m.mu.Lock()
+	d.loaded = true
+	m.mu.Unlock()
+	m.log.Info("loaded logs", "directory", d.path, "logs", len(d.found.live), "took", time.Since(begun))
+	return nil
+}
+
+// load opens one log. Its failure is kept, not returned.
+func (m *Manager) load(d *dataDir, f foundDir, keep func(TopicPartition, TopicID) bool) {
+	stripe := m.stripe(f.tp)
+	stripe.Lock()
+	defer stripe.Unlock()
+	m.mu.RLock()
+	ended := m.ended
+	m.mu.RUnlock()
+	if ended {
+		return
+	}
+	dir := path.Join(d.path, f.name)
+	id, err := readPartitionMetadata(m.o.FS, path.Join(dir, partMetaFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		id, err = TopicID{}, nil
+	}
+	switch {
+	case err != nil:
+	case keep != nil && !keep(f.tp, id):
+		err = m.makeStray(d, f, id)
+		if err == nil {
+			return
+		}
+	default:
+		err = m.open(d, f.tp, id, d.clean)
+	}
+	if err != nil {
+		m.log.Error("log cannot be opened: its partition is offline, its files stay as they are", "partition", f.tp.String(), "directory", dir, "error", err)
+		m.o.Events(Event{Partition: f.tp, Kind: "log-failed", Offset: -1, Cause: err.Error()})
+		m.mu.Lock()
+		m.failed[f.tp] = failedLog{d, f.name, err}
+		d.partitions++
+		m.mu.Unlock()
+	}
+}
+
+// open opens the log of tp in d, whose entries in the checkpoints hold for it. The caller holds tp's stripe.
+func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, clean bool) error {
+	d.mu.Lock()
+	recovery, start := d.checkpoints[recoveryPoints].kept[tp], d.checkpoints[logStarts].kept[tp]
+	d.mu.Unlock()
+	l, err := OpenLog(LogOptions{
+		FS:            m.o.FS,
+		Dir:           path.Join(d.path, tp.String()),
+		Partition:     tp,
+		TopicID:       id,
+		Config:        m.o.ConfigFor(tp.Topic),
+		Clean:         clean,
+		RecoveryPoint: recovery,
+		LogStart:      start,
+		Events:        m.o.Events,
+	})
+	if err != nil {
+		return err
+	}
+	h := &heldLog{tp: tp, log: l, dir: d, flushed: l.RecoveryPoint(), flushedSince: time.Now()}
+	h.watermark.Store(-1)
+	m.mu.RLock()
+	if hw, ok := m.restored[tp]; ok {
+		h.watermark.Store(int64(hw))
+	}
+	m.mu.RUnlock()
+	d.adopt(h, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.logs[tp] = h
+		d.partitions++
+	})
+	return nil
+}
+
+// makeStray renames a directory that metadata does not know. Nothing is deleted: should metadata be wrong, the data is there.
+func (m *Manager) makeStray(d *dataDir, f foundDir, id TopicID) error {
+	name := formatDirName(f.tp, dirStray)
+	cause := fmt.Sprintf("metadata knows no partition %s with topic id %v on this node", f.tp, id)
+	if id == (TopicID{}) {
+		cause = "its " + partMetaFile + " is missing, so that nothing tells which topic it belonged to"
+	}
+	m.log.Error("stray partition: its directory is renamed and kept, a new and empty one may take its place; if this surprises you, stop the node and look at it",
+		"partition", f.tp.String(), "directory", path.Join(d.path, f.name), "renamed", path.Join(d.path, name), "cause", cause)
+	m.o.Events(Event{Partition: f.tp, Kind: "stray", Offset: -1, Cause: cause})
+	return m.rename(d, f.name, name)
+}
+
+func (m *Manager) rename(d *dataDir, name, newName string) error {
+	if err := m.o.FS.Rename(path.Join(d.path, name), path.Join(d.path, newName)); err != nil {
+		return err
+	}
+	return m.o.FS.SyncDir(d.path)
+}
+
+// CreateLog makes and opens a partition's log in the directory with the fewest partitions. An open log of the same topic id is returned as it is.
+// Errors: *TopicIDError, *FailedError when there is a log that could not be opened, *DirsOfflineError when there may be one: see CreateNewLog.
+func (m *Manager) CreateLog(tp TopicPartition, id TopicID) (*Log, error) {
+	return m.create(tp, id, false)
+}
+
+// CreateNewLog is CreateLog for a partition that has just come into being, so that no directory which is offline can hold it.
+func (m *Manager) CreateNewLog(tp TopicPartition, id TopicID) (*Log, error) {
+	return m.create(tp, id, true)
+}
+
+func (m *Manager) create(tp TopicPartition, id TopicID, isNew bool) (*Log, error) {
+	stripe := m.stripe(tp)
+	stripe.Lock()
+	defer stripe.Unlock()
+	m.mu.RLock()
+	held, failed, ended := m.logs[tp], m.failed[tp], m.ended
+	m.mu.RUnlock()
+	switch {
+	case ended:
+		return nil, errEnded
+	case held != nil:
+		if have := held.log.TopicID(); have != id && have != (TopicID{}) && id != (TopicID{}) {
+			return nil, &TopicIDError{tp, have, id}
+		}
+		return held.log, nil
+	case failed.err != nil:
+		return nil, &FailedError{tp, failed.err}
+	}
+	if !isNew {
+		if unread := m.unreadDirs(); len(unread) > 0 {
+			return nil, &DirsOfflineError{tp, unread}
+		}
+	}
+	var tried []*dataDir
+	var errs []error
+	for {
+		d := m.fewestPartitions(tried)
+		if d == nil {
+			return nil, &FailedError{tp, errors.Join(append(errs, errors.New("no data directory is online"))...)}
+		}
+		err := m.createIn(d, tp, id)
+		if err == nil {
+			return m.Log(tp), nil
+		}
+		if !isDirFault(err) {
+			return nil, err
+		}
+		d.fail(err)
+		tried, errs = append(tried, d), append(errs, err)
+	}
+}
+
+// unreadDirs are those that were offline from the start, so that nobody knows what they hold.
+func (m *Manager) unreadDirs() (paths []string) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, d := range m.dirs {
+		if d.offline() != nil && !d.loaded {
+			paths = append(paths, d.path)
+		}
+	}
+	return paths
+}
+
+func (m *Manager) createIn(d *dataDir, tp TopicPartition, id TopicID) error {
+	// A checkpoint's entry of a former log of this name would, after a crash, cut the new one or pass it as recovered.
+	m.mu.Lock()
+	delete(m.restored, tp)
+	m.mu.Unlock()
+	d.forgetIfKept(tp)
+	if d.pendingChange() {
+		if err := m.writeCheckpoints(d); err != nil {
+			return err
+		}
+	}
+	dir := path.Join(d.path, tp.String())
+	_, statErr := m.o.FS.Stat(dir)
+	err := m.open(d, tp, id, true)
+	if err != nil && errors.Is(statErr, fs.ErrNotExist) {
+		_ = m.o.FS.RemoveAll(dir) // it never held anything, but the next start would call it stray
+	}
+	return err
+}
+
+// DeleteLog takes a partition away: its directory is renamed, its checkpoint entries go, and its files after log.segment.delete.delay.ms.
+// A log that failed is taken away alike. One that does not exist is an fs.ErrNotExist.
+func (m *Manager) DeleteLog(tp TopicPartition) error {
+	stripe := m.stripe(tp)
+	stripe.Lock()
+	defer stripe.Unlock()
+	m.mu.RLock()
+	held, failed, ended := m.logs[tp], m.failed[tp], m.ended
+	m.mu.RUnlock()
+	name := formatDirName(tp, dirDeleted)
+	var d *dataDir
+	switch {
+	case ended:
+		return errEnded
+	case held != nil:
+		d = held.dir
+		if err := held.log.MarkDeleted(path.Join(d.path, name)); err != nil {
+			return err
+		}
+	case failed.err != nil:
+		d = failed.dir
+		if err := m.rename(d, failed.name, name); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%s: %w", tp, fs.ErrNotExist)
+	}
+	m.mu.Lock()
+	delete(m.logs, tp)
+	delete(m.failed, tp)
+	delete(m.restored, tp)
+	d.partitions--
+	m.mu.Unlock()
+	d.forget(tp)
+	r := removal{dir: d, name: name, tp: tp}
+	if held != nil {
+		r.log = held.log
+	}
+	m.o.Events(Event{Partition: tp, Kind: "delete-log", Offset: -1, Cause: fmt.Sprintf("the partition was deleted; its files go in %d ms (log.segment.delete.delay.ms)", m.o.SegmentDeleteDelayMs)})
+	m.remover.add(r, millis(m.o.SegmentDeleteDelayMs))
+	return nil
+}
