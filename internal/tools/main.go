@@ -69,6 +69,7 @@ func commands() []command {
 		{"help", "list the commands", help},
 		{"link", "make the names kafka-topics.sh, kafka-topics, ... in a folder", link},
 		{"version", "print quire's version and Kafka's that it stands for", version},
+		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
 	}
 }
 

@@ -1,0 +1,177 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// admin asks a cluster questions and tells failures in the words of Kafka's AdminClient. It opens a connection with the
+// first call, and sends no more than it is asked to.
+type admin struct {
+	cl         *kgo.Client
+	apiTimeout time.Duration // of one call, retries included
+	reqTimeout time.Duration
+	dial       *dialWatch
+	versions   *kmsg.ApiVersionsResponse // nil until asked
+}
+
+const (
+	defaultAPITimeoutMs     = 60000
+	defaultRequestTimeoutMs = 30000
+	// Between two tries to connect.
+	dialBackoffMin = 50 * time.Millisecond
+	dialBackoffMax = time.Second
+)
+
+// newAdmin makes a client of the properties. Its errors are those of Java's constructor.
+func newAdmin(env Env, c clientConfig, clientID string) (*admin, error) {
+	api, err := c.millis("default.api.timeout.ms", 32, defaultAPITimeoutMs)
+	if err != nil {
+		return nil, err
+	}
+	request, err := c.millis("request.timeout.ms", 32, defaultRequestTimeoutMs)
+	if err != nil {
+		return nil, err
+	}
+	opts, dial, err := c.connection(env.Stderr, "AdminClient", clientID)
+	if errors.Is(err, errNoAddress) {
+		return nil, &javaError{kafkaException, "Failed to create new KafkaAdminClient"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(api))...)
+	if err != nil {
+		return nil, &javaError{kafkaException, "Failed to create new KafkaAdminClient"}
+	}
+	return &admin{cl: cl, apiTimeout: api, reqTimeout: request, dial: dial}, nil
+}
+
+func (a *admin) close() { a.cl.Close() }
+
+// errNoAddress marks that bootstrap.servers is of no use. Each Java client wraps it in words of its own.
+var errNoAddress = errors.New("no address")
+
+// connection returns what every client of the properties has in common.
+func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo.Opt, *dialWatch, error) {
+	if err := c.checkPlain(); err != nil {
+		return nil, nil, err
+	}
+	seeds, err := c.bootstrap(stderr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errNoAddress, err)
+	}
+	if id := c["client.id"]; id != "" {
+		clientID = id
+	}
+	watch := &dialWatch{stderr: stderr, kind: kind, clientID: clientID}
+	return []kgo.Opt{
+		kgo.SeedBrokers(seeds...),
+		kgo.ClientID(clientID),
+		kgo.SoftwareNameAndVersion("quire-tools", kafkaVersion),
+		kgo.DisableClientMetrics(),
+		kgo.WithHooks(watch),
+	}, watch, nil
+}
+
+// dialWatch notes whether any broker was reached, and says once that one was not.
+type dialWatch struct {
+	stderr         io.Writer
+	kind, clientID string
+	reached        atomic.Bool
+	told           atomic.Bool
+}
+
+// OnBrokerConnect is called by franz-go after each attempt.
+func (d *dialWatch) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err == nil {
+		d.reached.Store(true)
+		return
+	}
+	var dialed *net.OpError
+	if !errors.As(err, &dialed) || d.told.Swap(true) {
+		return
+	}
+	node := meta.NodeID
+	if node < 0 {
+		node = -1 // a seed; franz-go numbers them downwards
+	}
+	logLine(d.stderr, "WARN", fmt.Sprintf("[%s clientId=%s] Connection to node %d (/%s) could not be established. Node may not be available.",
+		d.kind, d.clientID, node, net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port))), "org.apache.kafka.clients.NetworkClient", nil)
+}
+
+// call sends a request until it is answered, or default.api.timeout.ms is over. name is what Java calls it.
+func (a *admin) call(name string, req kmsg.Request) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), a.apiTimeout)
+	defer cancel()
+	for backoff := dialBackoffMin; ; backoff = min(2*backoff, dialBackoffMax) {
+		resp, err := a.cl.Request(ctx, req)
+		var dialed *net.OpError
+		switch {
+		case err == nil:
+			return resp, nil
+		case errors.As(err, &dialed) && ctx.Err() == nil:
+		case !a.dial.reached.Load():
+			return nil, &javaError{kafkaErrors + "TimeoutException", "Timed out waiting for a node assignment. Call: " + name}
+		case ctx.Err() != nil:
+			return nil, &javaError{kafkaErrors + "TimeoutException", fmt.Sprintf("Call(callName=%s) timed out after %d ms", name, a.apiTimeout.Milliseconds())}
+		default:
+			return nil, asJava(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff):
+		}
+	}
+}
+
+// call sends a request and returns its response in its own type.
+func call[R kmsg.Response](a *admin, name string, req kmsg.Request) (R, error) {
+	var zero R
+	resp, err := a.call(name, req)
+	if err != nil {
+		return zero, err
+	}
+	typed, ok := resp.(R)
+	if !ok {
+		return zero, fmt.Errorf("%s was answered by a %T", name, resp)
+	}
+	return typed, nil
+}
+
+// supports reports whether the broker knows an API.
+func (a *admin) supports(name string, key int16) (bool, error) {
+	if a.versions == nil {
+		resp, err := call[*kmsg.ApiVersionsResponse](a, name, kmsg.NewPtrApiVersionsRequest())
+		if err != nil {
+			return false, err
+		}
+		a.versions = resp
+	}
+	for _, k := range a.versions.ApiKeys {
+		if k.ApiKey == key {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// metadata asks about topics; nil asks about all.
+func (a *admin) metadata(callName string, topics []string) (*kmsg.MetadataResponse, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation = false
+	for _, topic := range topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &topic
+		req.Topics = append(req.Topics, t)
+	}
+	return call[*kmsg.MetadataResponse](a, callName, req)
+}
