@@ -4,6 +4,9 @@ package quire
 import (
 	"context"
 	"log/slog"
+
+	"github.com/quire-log/quire/internal/server"
+	"github.com/quire-log/quire/internal/vfs"
 )
 
 // Options of a node. The zero Options make a whole node on ./data, served at 127.0.0.1:9092.
@@ -17,13 +20,29 @@ type Options struct {
 }
 
 // A Node is a running node.
-type Node struct{ unwritten struct{} }
+type Node struct{ node *server.Node }
 
 // Start returns a node that serves, or why it cannot. ctx bounds the start alone.
-func Start(ctx context.Context, o Options) (*Node, error) { panic("unwritten") }
+func Start(ctx context.Context, o Options) (*Node, error) {
+	so := server.Options{Properties: o.Properties, Log: o.Log}
+	if o.InMemory {
+		so.FS = vfs.NewMem()
+	}
+	n, err := server.Start(ctx, so)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{n}, nil
+}
 
 // Addr is the address that clients bootstrap from, such as 127.0.0.1:9092.
-func (n *Node) Addr() string { panic("unwritten") }
+func (n *Node) Addr() string { return n.node.Addr() }
 
-// Close stops the node cleanly: everything is on disk when it returns.
-func (n *Node) Close(ctx context.Context) error { panic("unwritten") }
+// AdminAddr is where /metrics, /livez and /readyz are served by HTTP, "" if nowhere.
+func (n *Node) AdminAddr() string { return n.node.AdminAddr() }
+
+// Close stops the node cleanly: everything is on disk when it returns. Requests that still run when ctx ends lose their connection.
+func (n *Node) Close(ctx context.Context) error { return n.node.Close(ctx) }
+
+// Abort stops the node at once, as the loss of its process would: nothing more is written, and the next start recovers. For tests of that.
+func (n *Node) Abort() { n.node.Abort() }

@@ -52,7 +52,7 @@ func (c *Controller) Register(ctx context.Context, r Registration) (brokerEpoch 
 			ControllerID:  r.BrokerID,
 			IncarnationID: kmeta.RandomUUID(),
 			EndPoints:     endpoints(r.ControllerEndpoints),
-			Features:      supportedFeatures(),
+			Features:      registeredFeatures(),
 		}}, nil
 	})
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Controller) Register(ctx context.Context, r Registration) (brokerEpoch 
 			IncarnationID: kmeta.RandomUUID(),
 			BrokerEpoch:   brokerEpoch,
 			EndPoints:     endpoints(r.Endpoints),
-			Features:      supportedFeatures(),
+			Features:      registeredFeatures(),
 			Rack:          r.Rack,
 			Fenced:        true,
 		}
@@ -179,9 +179,9 @@ func endpoints(list []metadata.Endpoint) []kmeta.Endpoint {
 	return out
 }
 
-func supportedFeatures() []kmeta.Feature {
+func registeredFeatures() []kmeta.Feature {
 	var out []kmeta.Feature
-	for _, f := range SupportedFeatures() {
+	for _, f := range metadata.SupportedFeatures() {
 		out = append(out, kmeta.Feature{Name: f.Name, MinSupportedVersion: f.Min, MaxSupportedVersion: f.Max})
 	}
 	return out

@@ -149,7 +149,7 @@ func (c *Controller) createTopic(img *metadata.Image, t *kmsg.CreateTopicsReques
 		value := strings.Clone(*kv.Value)
 		recs = append(recs, &kmeta.ConfigRecord{ResourceType: metadata.TopicResource, ResourceName: name, Name: strings.Clone(kv.Name), Value: &value})
 	}
-	if _, ok := overrides["min.insync.replicas"]; ok && img.Features()[featureELR] > 0 {
+	if _, ok := overrides["min.insync.replicas"]; ok && img.Features()[metadata.ELRVersion] > 0 {
 		recs = append(recs, &kmeta.ClearELRRecord{TopicName: name})
 	}
 	for n, replicas := range assignments {

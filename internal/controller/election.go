@@ -22,7 +22,7 @@ type election struct {
 }
 
 func (c *Controller) election(img *metadata.Image) *election {
-	e := &election{c: c, img: img, active: map[int32]bool{}, elr: img.Features()[featureELR] > 0}
+	e := &election{c: c, img: img, active: map[int32]bool{}, elr: img.Features()[metadata.ELRVersion] > 0}
 	for b := range img.Brokers() {
 		if !b.Fenced && !b.InControlledShutdown {
 			e.active[b.ID] = true

@@ -81,42 +81,20 @@ func (c *Controller) listSnapshots() ([]snapshotID, error) {
 	return found, nil
 }
 
-// replaySnapshot replays a whole snapshot file: header, records, footer.
-func (c *Controller) replaySnapshot(data []byte, s snapshotID) (*metadata.Image, error) {
+// replaySnapshot replays a whole snapshot file.
+func (c *Controller) replaySnapshot(data []byte, id snapshotID) (*metadata.Image, error) {
+	s, err := metadata.ReadSnapshot(data)
+	if err != nil {
+		return nil, err
+	}
 	img := metadata.Empty()
-	var recs []kmeta.Record
-	whole := false
-	for len(data) > 0 {
-		b, err := record.FirstBatch(data)
-		if err != nil {
+	if id.end > 0 { // else it is of a directory just formatted, and speaks of the quorum alone
+		if img, _, err = metadata.NewReplayer(img).Replay(s.Records, id.end-1, id.epoch); err != nil {
 			return nil, err
 		}
-		if !b.ChecksumValid() {
-			return nil, &record.FormatError{Reason: fmt.Sprintf("batch at offset %d: wrong checksum", b.BaseOffset())}
-		}
-		data = data[len(b):]
-		if b.IsControl() {
-			footer, err := c.replayControl(b)
-			if err != nil {
-				return nil, err
-			}
-			whole = whole || footer
-			continue
-		}
-		more, err := readRecords(b)
-		if err != nil {
-			return nil, err
-		}
-		recs = append(recs, more...)
 	}
-	if !whole {
-		return nil, io.ErrUnexpectedEOF
-	}
-	if s.end == 0 {
-		return img, nil // of a directory just formatted: it speaks of the quorum alone
-	}
-	img, _, err := metadata.NewReplayer(img).Replay(recs, s.end-1, s.epoch)
-	return img, err
+	c.quorum.version, c.quorum.voters = s.KRaftVersion, s.Voters
+	return img, nil
 }
 
 // replayLog replays the log from an offset to its end, and closes a metadata transaction that a crash left open.
@@ -151,7 +129,7 @@ func (c *Controller) replayLog(img *metadata.Image, from metadata.Offset) (*meta
 			}
 			var recs []kmeta.Record
 			if b.IsControl() {
-				if _, err := c.replayControl(b); err != nil {
+				if err := c.replayControl(b); err != nil {
 					return nil, fmt.Errorf("offset %d: %w", b.BaseOffset(), err)
 				}
 			} else if recs, err = readRecords(b); err != nil {
@@ -199,33 +177,30 @@ func readRecords(b record.Batch) ([]kmeta.Record, error) {
 	return recs, r.Err()
 }
 
-// replayControl takes in what a control batch says of the quorum, and tells whether it ends a snapshot.
-func (c *Controller) replayControl(b record.Batch) (footer bool, err error) {
+// replayControl takes in what a control batch says of the quorum.
+func (c *Controller) replayControl(b record.Batch) error {
 	var r record.Reader
 	if err := r.Reset(b, inflateMax); err != nil {
-		return false, err
+		return err
 	}
 	for r.Next() {
 		typ, err := record.ParseControlKey(r.Record().Key)
 		if err != nil {
-			return false, err
+			return err
 		}
-		switch typ {
-		case record.ControlLeaderChange, record.ControlSnapshotHeader:
-		case record.ControlSnapshotFooter:
-			footer = true
-		case record.ControlKRaftVersion, record.ControlKRaftVoters:
-			v, _, err := kmeta.ReadControl(int16(typ), bytes.Clone(r.Record().Value))
-			if err != nil {
-				return false, err
-			}
-			switch v := v.(type) {
-			case *kmeta.KRaftVersion:
-				c.quorum.version = v
-			case *kmeta.KRaftVoters:
-				c.quorum.voters = v
-			}
+		if typ != record.ControlKRaftVersion && typ != record.ControlKRaftVoters {
+			continue
+		}
+		v, _, err := kmeta.ReadControl(int16(typ), bytes.Clone(r.Record().Value))
+		if err != nil {
+			return err
+		}
+		switch v := v.(type) {
+		case *kmeta.KRaftVersion:
+			c.quorum.version = v
+		case *kmeta.KRaftVoters:
+			c.quorum.voters = v
 		}
 	}
-	return footer, r.Err()
+	return r.Err()
 }

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,7 +99,7 @@ func (c *Controller) appendLeaderChange() error {
 	b.LeaderEpoch = c.epoch
 	b.Attributes = record.AttrControl
 	add := func(r kmeta.ControlRecord) {
-		b.Add(record.Record{Timestamp: now, Key: controlKey(r), Value: kmeta.AppendControl(nil, r, 0)})
+		b.Add(record.Record{Timestamp: now, Key: record.AppendControlKey(nil, record.ControlType(r.ControlType())), Value: kmeta.AppendControl(nil, r, 0)})
 	}
 	self := []kmeta.Voter{{VoterID: c.options.NodeID}}
 	add(&kmeta.LeaderChange{LeaderID: c.options.NodeID, Voters: self, GrantingVoters: self})
@@ -113,11 +112,6 @@ func (c *Controller) appendLeaderChange() error {
 	return c.appendBuilt(b)
 }
 
-// controlKey is the key of a control record: int16 version 0, int16 type.
-func controlKey(r kmeta.ControlRecord) []byte {
-	return binary.BigEndian.AppendUint16([]byte{0, 0}, uint16(r.ControlType()))
-}
-
 // levelTransactions is the level of metadata.version, 3.6-IV1, from which on the log may have metadata transactions.
 const levelTransactions = 13
 
@@ -125,16 +119,16 @@ const levelTransactions = 13
 func (c *Controller) bootstrapRecords() []kmeta.Record {
 	recs := c.options.Bootstrap
 	if recs == nil {
-		recs = newClusterFeatures()
+		recs = metadata.BootstrapRecords()
 	}
 	var level int16
 	elr := false
 	for _, r := range recs {
 		if f, ok := r.(*kmeta.FeatureLevelRecord); ok {
 			switch f.Name {
-			case featureMetadataVersion:
+			case metadata.MetadataVersion:
 				level = f.FeatureLevel
-			case featureELR:
+			case metadata.ELRVersion:
 				elr = f.FeatureLevel > 0
 			}
 		}

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quire-log/quire/internal/kmeta"
 	"github.com/quire-log/quire/internal/metadata"
-	"github.com/quire-log/quire/internal/record"
 	"github.com/quire-log/quire/internal/vfs"
 )
 
@@ -46,7 +44,15 @@ func parseSnapshotName(name string) (snapshotID, bool) {
 func (c *Controller) snapshot(img *metadata.Image) error {
 	id := snapshotID{img.Offset() + 1, img.Epoch()}
 	size := c.log.Size()
-	data, err := c.encodeSnapshot(img, time.Now().UnixMilli())
+	now := time.Now().UnixMilli()
+	snapshot := metadata.Snapshot{
+		Epoch:                  img.Epoch(),
+		LastContainedTimestamp: now,
+		KRaftVersion:           c.quorum.version,
+		Voters:                 c.quorum.voters,
+		Records:                img.Records(),
+	}
+	data, err := snapshot.AppendTo(nil, now)
 	if err != nil {
 		return err
 	}
@@ -56,56 +62,6 @@ func (c *Controller) snapshot(img *metadata.Image) error {
 	c.sizeAtSnapshot.Store(size)
 	c.logger.Info("wrote a snapshot of the metadata", "file", id.name(), "bytes", len(data))
 	return c.retain()
-}
-
-// encodeSnapshot makes the bytes of a snapshot: a control batch with the header (and, of a dynamic quorum, its version and
-// voters), batches of records, a control batch with the footer; offsets count from 0.
-func (c *Controller) encodeSnapshot(img *metadata.Image, now int64) ([]byte, error) {
-	b := record.NewBuilder()
-	b.LeaderEpoch = img.Epoch()
-	var out []byte
-	finish := func() error {
-		if b.Len() == 0 {
-			return nil
-		}
-		next := b.BaseOffset + metadata.Offset(b.Len())
-		var err error
-		out, err = b.Batch(out)
-		b.BaseOffset = next
-		return err
-	}
-	control := func(r kmeta.ControlRecord) {
-		b.Add(record.Record{Timestamp: now, Key: controlKey(r), Value: kmeta.AppendControl(nil, r, 0)})
-	}
-	b.Attributes = record.AttrControl
-	control(&kmeta.SnapshotHeader{LastContainedLogTimestamp: now})
-	if c.quorum.level() > 0 {
-		control(c.quorum.version)
-		if c.quorum.voters != nil {
-			control(c.quorum.voters)
-		}
-	}
-	if err := finish(); err != nil {
-		return nil, err
-	}
-	b.Attributes = 0
-	var value []byte
-	for _, r := range img.Records() {
-		value = kmeta.AppendValue(value[:0], r, kmeta.VersionAt(r, img.MetadataVersion()))
-		if b.Len() == batchRecordsMax || b.Size()+len(value) > batchBytesMax/2 {
-			if err := finish(); err != nil {
-				return nil, err
-			}
-		}
-		b.Add(record.Record{Timestamp: now, Value: value})
-	}
-	if err := finish(); err != nil {
-		return nil, err
-	}
-	b.Attributes = record.AttrControl
-	control(&kmeta.SnapshotFooter{})
-	err := finish()
-	return out, err
 }
 
 // retain deletes the oldest snapshot, and the log before the next one, while log and snapshots together exceed

@@ -2,10 +2,22 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/quire-log/quire/internal/config"
 	"github.com/quire-log/quire/internal/controller"
+	"github.com/quire-log/quire/internal/kmeta"
+	"github.com/quire-log/quire/internal/metadata"
 	"github.com/quire-log/quire/internal/replica"
 	"github.com/quire-log/quire/internal/storage"
 	"github.com/quire-log/quire/internal/vfs"
@@ -27,18 +39,386 @@ type Node struct {
 	clusterID  string
 	log        *slog.Logger
 	options    Options
+	static     map[string]string // server.properties, with defaults
 	logs       *storage.Manager
 	replicas   *replica.Manager
 	controller *controller.Controller
 	wire       *wire.Server
+
+	configs     logConfigs
+	served      []api
+	listeners   []*listener
+	admin       *admin // nil: none was asked for
+	metrics     *metrics
+	brokerEpoch int64
+	autoCreate  bool // auto.create.topics.enable
+	describeMax int  // max.request.partition.size.limit
+
+	fetchSessions *fetchSessions
+	fetchMaxBytes int32 // fetch.max.bytes
+	producerIDs   *producerIDs
+
+	following atomic.Bool // replicas follow the controller's images: not before logs are loaded
+	ready     atomic.Bool // clients are served
+	serving   sync.WaitGroup
+	stopOnce  sync.Once
+	stopErr   error
 }
 
-// Start returns a node that serves.
-func Start(ctx context.Context, o Options) (*Node, error) { panic("unwritten") }
+// defaults make a whole node of whatever properties leave out: where Kafka demands a value or presumes a cluster of three.
+var defaults = map[string]string{
+	"process.roles":                                    "broker,controller",
+	"listeners":                                        "PLAINTEXT://127.0.0.1:9092",
+	"offsets.topic.replication.factor":                 "1",
+	"transaction.state.log.replication.factor":         "1",
+	"transaction.state.log.min.isr":                    "1",
+	"share.coordinator.state.topic.replication.factor": "1",
+	"share.coordinator.state.topic.min.isr":            "1",
+	"controller.listener.names":                        "CONTROLLER",
+}
+
+// Start returns a node that serves. On the way it opens, in this order: the data directories (locked), the metadata log, the
+// partitions' logs, the replicas; then the broker is unfenced, and only when all that it leads takes a produce do listeners accept (I3).
+func Start(ctx context.Context, o Options) (_ *Node, err error) {
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Listen == nil {
+		o.Listen = net.Listen
+	}
+	n := &Node{options: o, log: o.Log, static: maps.Clone(defaults)}
+	maps.Copy(n.static, o.Properties)
+	if n.static["log.dirs"] == "" && n.static["log.dir"] == "" {
+		n.static["log.dirs"] = "data"
+	}
+	n.configs.node = n
+	defer func() {
+		if err != nil {
+			n.abort()
+		}
+	}()
+	warnings, err := config.CheckStatic(n.static)
+	for _, w := range warnings {
+		n.log.Warn(w)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := n.checkRoles(); err != nil {
+		return nil, err
+	}
+	if n.listeners, err = parseListeners(n.static); err != nil {
+		return nil, err
+	}
+	if err := n.reservePorts(); err != nil {
+		return nil, err
+	}
+	n.autoCreate = n.value("auto.create.topics.enable").Bool()
+	n.describeMax = int(n.value("max.request.partition.size.limit").Int64())
+
+	if err := n.openLogs(); err != nil {
+		return nil, err
+	}
+	n.replicas = replica.NewManager(replica.Options{
+		NodeID: n.id, Logs: n.logs, ConfigFor: n.configs.of, MinISR: n.minISR, Log: n.log,
+	})
+	if err := n.openController(); err != nil {
+		return nil, err
+	}
+	if err := n.register(ctx); err != nil {
+		return nil, err
+	}
+	if err := n.lead(ctx); err != nil {
+		return nil, err
+	}
+	n.logs.Start()
+	if err := n.listen(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// value resolves a broker option by the file alone.
+func (n *Node) value(key string) config.Value {
+	o, ok := config.Lookup(config.Broker(), key)
+	if !ok {
+		panic("no broker option " + key)
+	}
+	return config.BrokerValue(o, config.Layers{Static: n.static})
+}
+
+// checkRoles refuses what would need other nodes.
+func (n *Node) checkRoles() error {
+	roles := splitList(n.static["process.roles"])
+	if !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
+		return fmt.Errorf("process.roles=%s: only a node that is both broker and controller can be served yet", n.static["process.roles"])
+	}
+	if voters := splitList(n.static["controller.quorum.voters"]); len(voters) > 1 {
+		return fmt.Errorf("controller.quorum.voters=%s: a quorum of several nodes cannot be served yet", n.static["controller.quorum.voters"])
+	}
+	return nil
+}
+
+// reservePorts finds out early that a port is taken, before anything is recovered or written. A port that the system chooses is bound
+// for good, since the node's registration names it.
+func (n *Node) reservePorts() error {
+	for _, l := range n.listeners {
+		if l.controller {
+			n.log.Info("the controllers' listener is not opened: a single node is its own quorum", "listener", l.name, "address", l.address())
+			continue
+		}
+		if err := l.bind(n.options.Listen); err != nil {
+			return err
+		}
+		if l.dynamic {
+			continue
+		}
+		// Until the node is ready a client had better be refused than kept waiting.
+		l.bound.Close()
+		l.bound = nil
+	}
+	return nil
+}
+
+// openLogs formats what is empty, and locks and reads the data directories.
+func (n *Node) openLogs() error {
+	dirs := splitList(n.static["log.dirs"])
+	if len(dirs) == 0 {
+		dirs = []string{n.static["log.dir"]}
+	}
+	metadataDir := n.static["metadata.log.dir"]
+	if metadataDir == "" {
+		metadataDir = dirs[0]
+	}
+	all := dirs
+	if !slices.Contains(dirs, metadataDir) {
+		all = append(slices.Clone(dirs), metadataDir)
+	}
+	nodeID := int32(-1)
+	if n.static["node.id"] != "" {
+		nodeID = int32(n.value("node.id").Int64())
+	} else if id := n.static["broker.id"]; id != "" {
+		nodeID = int32(n.value("broker.id").Int64())
+	}
+	meta, err := n.format(n.options.FS, all, nodeID)
+	if err != nil {
+		return err
+	}
+	n.id, n.clusterID = meta.NodeID, meta.ClusterID
+	if voters := splitList(n.static["controller.quorum.voters"]); len(voters) == 1 && !strings.HasPrefix(voters[0], itoa(int(n.id))+"@") {
+		return fmt.Errorf("controller.quorum.voters=%s: this node, %d, is not among the voters", voters[0], n.id)
+	}
+	n.static["node.id"] = itoa(int(n.id))
+	ms := func(key string) int64 { return n.value(key).Int64() }
+	n.logs, err = storage.OpenManager(storage.ManagerOptions{
+		FS: n.options.FS, Dirs: dirs, MetadataDir: metadataDir, NodeID: n.id, ClusterID: n.clusterID,
+		RecoveryThreads:           int(ms("num.recovery.threads.per.data.dir")),
+		FlushCheckpointMs:         ms("log.flush.offset.checkpoint.interval.ms"),
+		LogStartCheckpointMs:      ms("log.flush.start.offset.checkpoint.interval.ms"),
+		HighWatermarkCheckpointMs: ms("replica.high.watermark.checkpoint.interval.ms"),
+		FlushSchedulerMs:          ms("log.flush.scheduler.interval.ms"),
+		RetentionCheckMs:          ms("log.retention.check.interval.ms"),
+		InitialTaskDelayMs:        ms("log.initial.task.delay.ms"),
+		ProducerExpirationCheckMs: ms("producer.id.expiration.check.interval.ms"),
+		SegmentDeleteDelayMs:      ms("log.segment.delete.delay.ms"),
+		ConfigFor:                 func(topic string) storage.Config { return n.configs.of(n.controller.Image(), topic) },
+		Events:                    n.event,
+		HighWatermark: func(tp storage.TopicPartition) (storage.Offset, bool) {
+			return n.replicas.HighWatermark(tp)
+		},
+	})
+	return err
+}
+
+// event tells what storage decided about somebody's data.
+func (n *Node) event(e storage.Event) {
+	n.log.Info(e.Kind, "partition", e.Partition.String(), "offset", e.Offset, "cause", e.Cause)
+}
+
+// openController opens the metadata log and begins this node's reign over it.
+func (n *Node) openController() error {
+	c := storage.DefaultConfig()
+	c.SegmentBytes = int32(n.value("metadata.log.segment.bytes").Int64())
+	c.SegmentMs = n.value("metadata.log.segment.ms").Int64()
+	c.MaxMessageBytes = 8 << 20
+	c.RetentionMs, c.RetentionBytes = -1, -1 // its start moves with snapshots alone
+	log, err := n.logs.MetadataLog(c)
+	if err != nil {
+		return err
+	}
+	var bootstrap []kmeta.Record
+	if log.EndOffset() == 0 {
+		if bootstrap, err = n.readBootstrap(path.Dir(log.Dir())); err != nil {
+			return err
+		}
+	}
+	n.controller, err = controller.Open(controller.Options{
+		NodeID: n.id, ClusterID: n.clusterID, FS: n.options.FS, Log: log, Dir: log.Dir(),
+		Bootstrap: bootstrap, Static: n.static, Logger: n.log,
+		Apply: func(img *metadata.Image, d *metadata.Delta) error {
+			if !n.following.Load() {
+				return nil // lead applies all at once
+			}
+			return n.replicas.Apply(img, d)
+		},
+	})
+	return err
+}
+
+// register says who this node is. Its broker stays fenced until the logs are loaded.
+func (n *Node) register(ctx context.Context) (err error) {
+	r := controller.Registration{BrokerID: n.id, PreviousEpoch: n.logs.PreviousBrokerEpoch()}
+	for _, l := range n.listeners {
+		if l.controller {
+			r.ControllerEndpoints = append(r.ControllerEndpoints, l.endpoint())
+		} else {
+			r.Endpoints = append(r.Endpoints, l.endpoint())
+		}
+	}
+	if rack := n.value("broker.rack"); !rack.Null {
+		r.Rack = &rack.Text
+	}
+	for _, d := range n.logs.Dirs() {
+		if d.Err == nil {
+			r.Directories = append(r.Directories, kmeta.UUID(d.ID))
+		}
+	}
+	n.brokerEpoch, err = n.controller.Register(ctx, r)
+	return err
+}
+
+// lead loads the logs of the partitions that metadata gives this node, unfences the broker, and takes the leadership that follows.
+func (n *Node) lead(ctx context.Context) error {
+	img := n.controller.Image()
+	err := n.logs.LoadLogs(ctx, func(tp storage.TopicPartition, id storage.TopicID) bool {
+		t := img.Topic(tp.Topic)
+		return t != nil && storage.TopicID(t.ID) == id && tp.Partition >= 0 && int(tp.Partition) < len(t.Partitions) &&
+			slices.Contains(t.Partitions[tp.Partition].Replicas, n.id)
+	})
+	if err != nil {
+		return err
+	}
+	if err := n.controller.Unfence(ctx, n.id); err != nil {
+		return err
+	}
+	img = n.controller.Image()
+	all := &metadata.Delta{Before: metadata.Empty(), After: img}
+	for t := range img.Topics() {
+		all.Created = append(all.Created, t)
+	}
+	n.following.Store(true)
+	return n.replicas.Apply(img, all)
+}
+
+// listen opens the listeners, and from then on clients are served.
+func (n *Node) listen() (err error) {
+	n.metrics = newMetrics(n)
+	n.fetchSessions = newFetchSessions(int(n.value("max.incremental.fetch.session.cache.slots").Int64()))
+	n.fetchMaxBytes = int32(n.value("fetch.max.bytes").Int64())
+	n.producerIDs = newProducerIDs(func(ctx context.Context) (int64, int32, error) {
+		return n.controller.AllocateProducerIDs(ctx, n.id, n.brokerEpoch)
+	})
+	n.served = n.apis()
+	n.wire = wire.NewServer(n.table(), wire.Limits{
+		RequestBytesMax:     int32(n.value("socket.request.max.bytes").Int64()),
+		IdleMax:             time.Duration(n.value("connections.max.idle.ms").Int64()) * time.Millisecond,
+		ConnectionsMax:      int(n.value("max.connections").Int64()),
+		ConnectionsPerIPMax: int(n.value("max.connections.per.ip").Int64()),
+	}, n.log)
+	if n.admin, err = startAdmin(n); err != nil {
+		return err
+	}
+	for _, l := range n.listeners {
+		if l.controller {
+			continue
+		}
+		if err := l.bind(n.options.Listen); err != nil {
+			return err
+		}
+	}
+	for _, l := range n.listeners {
+		if l.controller {
+			continue
+		}
+		n.serving.Go(func() {
+			if err := n.wire.Serve(wire.Listener{Name: l.name, Listener: l.bound}); err != nil {
+				n.log.Error("a listener ended", "listener", l.name, "err", err)
+			}
+		})
+		n.log.Info("serving", "listener", l.name, "address", l.bound.Addr().String(), "node", n.id, "cluster", n.clusterID)
+	}
+	n.ready.Store(true)
+	return nil
+}
+
+func (n *Node) listenerNamed(name string) *listener {
+	for _, l := range n.listeners {
+		if l.name == name && !l.controller {
+			return l
+		}
+	}
+	return nil
+}
 
 // Addr is the address of the first listener that clients use, with its port as it came to be.
-func (n *Node) Addr() string { panic("unwritten") }
+func (n *Node) Addr() string {
+	for _, l := range n.listeners {
+		if !l.controller {
+			return l.bound.Addr().String()
+		}
+	}
+	return ""
+}
 
 // Close stops cleanly: listeners, requests, leadership, logs, checkpoints, clean mark. Abort stops at once, writing nothing.
-func (n *Node) Close(ctx context.Context) error { panic("unwritten") }
-func (n *Node) Abort()                          { panic("unwritten") }
+// Requests that still run when ctx ends lose their connection. Of Close and Abort the first counts.
+func (n *Node) Close(ctx context.Context) error {
+	n.stopOnce.Do(func() {
+		n.ready.Store(false)
+		n.admin.close()
+		var errs []error
+		if err := n.wire.Shutdown(ctx); err != nil {
+			n.log.Warn("connections were cut", "err", err)
+		}
+		n.serving.Wait()
+		// The rest must not be cut short by ctx: it is what makes the next start a clean one.
+		ctx := context.WithoutCancel(ctx)
+		errs = append(errs, n.controller.ControlledShutdown(ctx, n.id), n.controller.Close())
+		n.replicas.Close()
+		errs = append(errs, n.logs.Close(n.brokerEpoch))
+		n.stopErr = errors.Join(errs...)
+	})
+	return n.stopErr
+}
+
+// Abort stops at once, as a kill would, but leaves no goroutine.
+func (n *Node) Abort() { n.stopOnce.Do(n.abort) }
+
+// abort ends what has been started, be it a whole node or part of one.
+func (n *Node) abort() {
+	n.ready.Store(false)
+	n.admin.close()
+	if n.wire != nil {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		n.wire.Shutdown(now)
+	}
+	for _, l := range n.listeners {
+		if l.bound != nil {
+			l.bound.Close()
+		}
+	}
+	n.serving.Wait()
+	if n.controller != nil {
+		n.controller.Close()
+	}
+	if n.replicas != nil {
+		n.replicas.Close()
+	}
+	if n.logs != nil {
+		n.logs.Abort()
+	}
+}

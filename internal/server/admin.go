@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// An admin serves operators over HTTP: /metrics for Prometheus, /livez (the process answers), /readyz (clients are served).
+type admin struct {
+	server  *http.Server
+	address net.Addr
+	serving sync.WaitGroup
+}
+
+// startAdmin listens on admin.listener; without one it returns nil, which is an admin that serves nobody.
+func startAdmin(n *Node) (*admin, error) {
+	address := n.value("admin.listener").Text
+	if address == "" {
+		return nil, nil
+	}
+	l, err := n.options.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("admin.listener: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !n.ready.Load() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	a := &admin{address: l.Addr(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}
+	a.serving.Go(func() {
+		if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.log.Error("the admin listener ended", "err", err)
+		}
+	})
+	n.log.Info("serving metrics", "address", l.Addr().String())
+	return a, nil
+}
+
+// close ends the listener and, after a moment, what it still serves.
+func (a *admin) close() {
+	if a == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if a.server.Shutdown(ctx) != nil {
+		a.server.Close()
+	}
+	a.serving.Wait()
+}
+
+// AdminAddr is the address of the admin listener, "" if there is none.
+func (n *Node) AdminAddr() string {
+	if n.admin == nil {
+		return ""
+	}
+	return n.admin.address.String()
+}
