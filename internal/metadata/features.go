@@ -1,7 +1,9 @@
 package metadata
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,6 +62,10 @@ func FeatureByName(name string) (Feature, bool) {
 		}
 	}
 	return Feature{}, false
+}
+
+func featuresByName() []Feature {
+	return slices.SortedFunc(slices.Values(Features), func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Default is the level that a new cluster has at a metadata.version. That of kraft.version holds for a dynamic quorum: a static one has 0.
