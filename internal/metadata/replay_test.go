@@ -1,0 +1,574 @@
+package metadata
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quire-log/quire/internal/kmeta"
+)
+
+func ptr(s string) *string { return &s }
+
+func topicRecord(n byte) *kmeta.TopicRecord {
+	return &kmeta.TopicRecord{Name: fmt.Sprintf("t%d", n), TopicID: UUID{n}}
+}
+
+func partitionRecord(topic byte, id int32) *kmeta.PartitionRecord {
+	return &kmeta.PartitionRecord{PartitionID: id, TopicID: UUID{topic}, Replicas: []int32{1, 2}, ISR: []int32{1, 2}, Leader: 1}
+}
+
+func partitionChange(topic byte, id int32, edit func(*kmeta.PartitionChangeRecord)) *kmeta.PartitionChangeRecord {
+	r := kmeta.NewPartitionChangeRecord()
+	r.TopicID, r.PartitionID = UUID{topic}, id
+	edit(r)
+	return r
+}
+
+func brokerRecord(id int32, epoch int64) *kmeta.RegisterBrokerRecord {
+	return &kmeta.RegisterBrokerRecord{BrokerID: id, BrokerEpoch: epoch, Fenced: true, LogDirs: []UUID{{9}}}
+}
+
+func replayAll(t testing.TB, recs ...kmeta.Record) *Image {
+	t.Helper()
+	return replaySnapshot(t, recs, Offset(len(recs)-1), 0)
+}
+
+func TestEmpty(t *testing.T) {
+	img := Empty()
+	if img.Offset() != -1 || img.Epoch() != -1 || len(img.Records()) != 0 || img.TopicCount() != 0 || img.NextProducerID() != 0 || img.MetadataVersion() != 0 {
+		t.Errorf("empty image at %d, with %v", img.Offset(), img.Records())
+	}
+	if img.Topic("t") != nil || img.TopicByID(UUID{1}) != nil || img.Broker(1) != nil || img.Controller(1) != nil || img.Quota(nil) != nil ||
+		img.Configs(TopicResource, "t") != nil || img.ConfigResources(TopicResource) != nil || img.Feature(GroupVersion) != 0 {
+		t.Error("an empty image has something")
+	}
+}
+
+func TestPartitionChange(t *testing.T) {
+	base := []kmeta.Record{topicRecord(1), &kmeta.PartitionRecord{
+		TopicID: UUID{1}, Replicas: []int32{1, 2}, ISR: []int32{1}, Leader: 1, LeaderEpoch: 5, PartitionEpoch: 8,
+		LeaderRecoveryState: 1, Directories: []UUID{{1}, {2}}, EligibleLeaderReplicas: []int32{2}, LastKnownELR: []int32{},
+	}}
+	for _, test := range []struct {
+		name string
+		edit func(*kmeta.PartitionChangeRecord)
+		want func(*Partition)
+	}{
+		{"nothing", func(r *kmeta.PartitionChangeRecord) {}, func(p *Partition) {}},
+		{"in-sync set grows", func(r *kmeta.PartitionChangeRecord) { r.ISR = []int32{1, 2} }, func(p *Partition) { p.ISR = []int32{1, 2} }},
+		{"in-sync set is empty", func(r *kmeta.PartitionChangeRecord) { r.ISR = []int32{} }, func(p *Partition) { p.ISR = nil }},
+		{"another leader", func(r *kmeta.PartitionChangeRecord) { r.Leader = 2 }, func(p *Partition) { p.Leader, p.LeaderEpoch = 2, 6 }},
+		{"the same leader", func(r *kmeta.PartitionChangeRecord) { r.Leader = 1 }, func(p *Partition) { p.LeaderEpoch = 6 }},
+		{"no leader", func(r *kmeta.PartitionChangeRecord) { r.Leader = -1 }, func(p *Partition) { p.Leader, p.LeaderEpoch = -1, 6 }},
+		{"recovered", func(r *kmeta.PartitionChangeRecord) { r.LeaderRecoveryState = 0 }, func(p *Partition) { p.LeaderRecoveryState = 0 }},
+		{"directories", func(r *kmeta.PartitionChangeRecord) { r.Directories = []UUID{{1}, {3}} }, func(p *Partition) { p.Directories = []UUID{{1}, {3}} }},
+		{"replicas, with no word of directories", func(r *kmeta.PartitionChangeRecord) {
+			r.Replicas, r.AddingReplicas, r.RemovingReplicas = []int32{3, 2, 1}, []int32{3}, []int32{1}
+		}, func(p *Partition) {
+			p.Replicas, p.Adding, p.Removing, p.Directories = []int32{3, 2, 1}, []int32{3}, []int32{1}, []UUID{{}, {2}, {1}}
+		}},
+		{"eligible leaders", func(r *kmeta.PartitionChangeRecord) {
+			r.EligibleLeaderReplicas, r.LastKnownELR = []int32{}, []int32{1}
+		}, func(p *Partition) {
+			p.ELR, p.LastKnownELR = nil, []int32{1}
+		}},
+	} {
+		before := replayAll(t, base...)
+		want := *before.Topic("t1").Partitions[0]
+		test.want(&want)
+		want.PartitionEpoch = 9
+		img, delta, err := NewReplayer(before).Replay([]kmeta.Record{partitionChange(1, 0, test.edit)}, 2, 3)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if got := img.Topic("t1").Partitions[0]; !reflect.DeepEqual(*got, want) {
+			t.Errorf("%s: %+v, want %+v", test.name, *got, want)
+		}
+		if len(delta.Changed) != 1 || delta.Changed[0] != (PartitionChange{img.Topic("t1"), 0}) {
+			t.Errorf("%s: changed %v", test.name, delta.Changed)
+		}
+		if p := before.Topic("t1").Partitions[0]; p.PartitionEpoch != 8 || img.Offset() != 2 || img.Epoch() != 3 {
+			t.Errorf("%s: the image before changed, or the one after is at %d", test.name, img.Offset())
+		}
+	}
+}
+
+func TestBrokerChanges(t *testing.T) {
+	img := replayAll(t, brokerRecord(1, 5), brokerRecord(2, 6))
+	r := NewReplayer(img)
+	step := func(want Broker, recs ...kmeta.Record) {
+		t.Helper()
+		img, delta, err := r.Replay(recs, r.Image().Offset()+1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := *img.Broker(1); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", recs[0].TypeName(), got, want)
+		}
+		if !slices.Equal(delta.Brokers, []int32{1}) {
+			t.Errorf("%s: brokers %v changed", recs[0].TypeName(), delta.Brokers)
+		}
+	}
+	b := Broker{ID: 1, Epoch: 5, Directories: []UUID{{9}}}
+	step(b, &kmeta.BrokerRegistrationChangeRecord{BrokerID: 1, BrokerEpoch: 5, Fenced: -1})
+	b.CordonedDirectories = []UUID{}
+	step(b, &kmeta.BrokerRegistrationChangeRecord{BrokerID: 1, BrokerEpoch: 5, CordonedLogDirs: []UUID{}})
+	b.Directories = []UUID{{7}, {8}}
+	step(b, &kmeta.BrokerRegistrationChangeRecord{BrokerID: 1, BrokerEpoch: 5, LogDirs: b.Directories})
+	b.InControlledShutdown = true
+	step(b, &kmeta.BrokerRegistrationChangeRecord{BrokerID: 1, BrokerEpoch: 5, InControlledShutdown: 1})
+	b.Fenced = true
+	step(b, &kmeta.FenceBrokerRecord{ID: 1, Epoch: 5})
+	b.Fenced = false
+	step(b, &kmeta.UnfenceBrokerRecord{ID: 1, Epoch: 5})
+	step(Broker{ID: 1, Epoch: 12, Fenced: true, Directories: []UUID{{9}}}, brokerRecord(1, 12))
+
+	img, delta, err := r.Replay([]kmeta.Record{&kmeta.UnregisterBrokerRecord{BrokerID: 1, BrokerEpoch: 12}, brokerRecord(3, 1),
+		&kmeta.UnregisterBrokerRecord{BrokerID: 3, BrokerEpoch: 1}}, 20, 0)
+	if err != nil || img.Broker(1) != nil || img.Broker(2) == nil || !slices.Equal(delta.Brokers, []int32{1}) {
+		t.Errorf("unregistered: %v, %v", delta, err)
+	}
+}
+
+func TestDelta(t *testing.T) {
+	before := replayAll(t, topicRecord(1), partitionRecord(1, 0), partitionRecord(1, 1), topicRecord(2), partitionRecord(2, 0), topicRecord(3),
+		&kmeta.ConfigRecord{ResourceType: TopicResource, ResourceName: "t2", Name: "retention.ms", Value: ptr("1")})
+	again := topicRecord(2)
+	again.TopicID = UUID{20}
+	img, delta, err := NewReplayer(before).Replay([]kmeta.Record{
+		topicRecord(9), partitionRecord(9, 0),
+		topicRecord(8), &kmeta.RemoveTopicRecord{TopicID: UUID{8}},
+		topicRecord(4),
+		&kmeta.RemoveTopicRecord{TopicID: UUID{2}}, again,
+		partitionChange(1, 1, func(r *kmeta.PartitionChangeRecord) { r.Leader = 2 }),
+		partitionRecord(1, 2),
+		&kmeta.ConfigRecord{ResourceType: BrokerResource, Name: "a", Value: ptr("b")},
+		&kmeta.ConfigRecord{ResourceType: GroupResource, ResourceName: "g", Name: "a", Value: ptr("b")},
+		&kmeta.ConfigRecord{ResourceType: GroupResource, ResourceName: "g", Name: "a"},
+		&kmeta.FeatureLevelRecord{Name: GroupVersion, FeatureLevel: 1},
+		&kmeta.RegisterControllerRecord{ControllerID: 4},
+	}, 100, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Delta{
+		Before: before, After: img,
+		Created:     []*Topic{img.Topic("t2"), img.Topic("t4"), img.Topic("t9")},
+		Deleted:     []*Topic{before.Topic("t2")},
+		Changed:     []PartitionChange{{img.Topic("t1"), 1}, {img.Topic("t1"), 2}},
+		Configs:     []ConfigResource{{TopicResource, "t2"}, {BrokerResource, ""}},
+		Controllers: []int32{4}, Features: true,
+	}
+	if !reflect.DeepEqual(delta, want) {
+		t.Errorf("delta %+v\nwant  %+v", delta, want)
+	}
+	if img.PartitionCount() != 4 || img.TopicCount() != 5 || before.PartitionCount() != 3 || before.TopicCount() != 3 {
+		t.Errorf("%d topics with %d partitions, before %d with %d", img.TopicCount(), img.PartitionCount(), before.TopicCount(), before.PartitionCount())
+	}
+	if c := before.Configs(TopicResource, "t2"); len(c) != 1 || len(img.Configs(TopicResource, "t2")) != 0 {
+		t.Errorf("a topic's values went not with it, or went from the image before: %v", c)
+	}
+
+	same, delta, err := NewReplayer(img).Replay([]kmeta.Record{&kmeta.NoOpRecord{}}, 101, 1)
+	if err != nil || !reflect.DeepEqual(delta, &Delta{Before: img, After: same}) || same.Offset() != 101 {
+		t.Errorf("after nothing: %+v, %v", delta, err)
+	}
+}
+
+// Each batch is a line of records: t2 creates topic 2; "(", ")" and "!" begin, end and abort a metadata transaction; "-" is none.
+// After "=" stand the topics that show, and the image's offset.
+func TestTransactions(t *testing.T) {
+	for _, test := range []struct{ name, script string }{
+		{"in one batch", "( t1 t2 ) = t1 t2 @3"},
+		{"over batches", "t1 = t1 @0; ( t2 = t1 @0; - = t1 @0; t3 = t1 @0; ) = t1 t2 t3 @5"},
+		{"aborted", "t1 = t1 @0; ( t2 = t1 @0; ! = t1 @3; t3 = t1 t3 @4"},
+		{"aborted within a batch", "t1 ( t2 ! t3 = t1 t3 @4"},
+		{"records before it show", "t1 ( t2 = t1 @0; t3 ) = t1 t2 t3 @4"},
+		{"records before it stay when it is aborted", "t1 ( t2 = t1 @0; t3 ! = t1 @4"},
+		{"another begins at once", "( t1 = @-1; ) ( t2 = t1 @2; ) = t1 t2 @5"},
+		{"a name taken back by an abort is free", "( t1 ! ( t1 ) = t1 @5"},
+	} {
+		r := NewReplayer(Empty())
+		next := Offset(0)
+		for batch := range strings.SplitSeq(test.script, ";") {
+			left, want, _ := strings.Cut(batch, "=")
+			var recs []kmeta.Record
+			for _, w := range strings.Fields(left) {
+				switch w {
+				case "(":
+					recs = append(recs, &kmeta.BeginTransactionRecord{})
+				case ")":
+					recs = append(recs, &kmeta.EndTransactionRecord{})
+				case "!":
+					recs = append(recs, &kmeta.AbortTransactionRecord{})
+				case "-":
+					recs = append(recs, &kmeta.NoOpRecord{})
+				default:
+					recs = append(recs, topicRecord(w[1]-'0'))
+				}
+			}
+			before := r.Image()
+			next += Offset(len(recs))
+			img, delta, err := r.Replay(recs, next-1, 0)
+			if err != nil {
+				t.Errorf("%s: %v", test.name, err)
+				break
+			}
+			var got []string
+			for topic := range img.Topics() {
+				got = append(got, topic.Name)
+			}
+			if s := strings.Join(append(got, fmt.Sprintf("@%d", img.Offset())), " "); s != strings.TrimSpace(want) {
+				t.Errorf("%s: after %q: %s, want %s", test.name, left, s, want)
+			}
+			if delta.Before != before || delta.After != img || len(delta.Created) != img.TopicCount()-before.TopicCount() {
+				t.Errorf("%s: after %q: delta %+v", test.name, left, delta)
+			}
+			if r.InTransaction() && img.Offset() == next-1 {
+				t.Errorf("%s: after %q: the image is at the end, though a transaction is open", test.name, left)
+			}
+		}
+	}
+}
+
+func TestReplayErrors(t *testing.T) {
+	base := []kmeta.Record{topicRecord(1), partitionRecord(1, 0), brokerRecord(1, 5)}
+	id := UUID{9}
+	for _, test := range []struct {
+		rec  kmeta.Record
+		want string
+	}{
+		{topicRecord(1), "TOPIC_RECORD: topic t1 exists already, with id " + UUID{1}.String()},
+		{&kmeta.TopicRecord{Name: "x", TopicID: UUID{1}}, "TOPIC_RECORD: topic id " + UUID{1}.String() + " of x is that of t1"},
+		{partitionRecord(9, 0), "PARTITION_RECORD: no topic with id " + id.String()},
+		{partitionRecord(1, -1), "PARTITION_RECORD: partition -1 of topic id " + UUID{1}.String() + ": a topic has at most 1048576"},
+		{partitionRecord(1, 1<<20), "PARTITION_RECORD: partition 1048576 of topic id " + UUID{1}.String() + ": a topic has at most 1048576"},
+		{&kmeta.PartitionRecord{TopicID: UUID{1}, Replicas: []int32{1}, Directories: []UUID{{}, {}}},
+			"PARTITION_RECORD: partition 0 of topic id " + UUID{1}.String() + ": 2 directories for 1 replicas"},
+		{partitionRecord(1, 2), "after it: topic t1 has 3 partitions, but no partition 1"},
+		{partitionChange(9, 0, func(*kmeta.PartitionChangeRecord) {}), "PARTITION_CHANGE_RECORD: no topic with id " + id.String()},
+		{partitionChange(1, 1, func(*kmeta.PartitionChangeRecord) {}), "PARTITION_CHANGE_RECORD: topic t1 has no partition 1"},
+		{partitionChange(1, -1, func(*kmeta.PartitionChangeRecord) {}), "PARTITION_CHANGE_RECORD: topic t1 has no partition -1"},
+		{partitionChange(1, 0, func(r *kmeta.PartitionChangeRecord) { r.Directories = []UUID{{}} }),
+			"PARTITION_CHANGE_RECORD: t1-0: 1 directories for 2 replicas"},
+		{&kmeta.RemoveTopicRecord{TopicID: id}, "REMOVE_TOPIC_RECORD: no topic with id " + id.String()},
+		{&kmeta.ClearELRRecord{TopicName: "x"}, "CLEAR_ELR_RECORD: no topic x"},
+		{&kmeta.UnregisterBrokerRecord{BrokerID: 2}, "UNREGISTER_BROKER_RECORD: broker 2 is not registered"},
+		{&kmeta.FenceBrokerRecord{ID: 1, Epoch: 4}, "FENCE_BROKER_RECORD: broker 1 has epoch 5, not 4"},
+		{&kmeta.BrokerRegistrationChangeRecord{BrokerID: 1, BrokerEpoch: 5, Fenced: 2},
+			"BROKER_REGISTRATION_CHANGE_RECORD: broker 1: fenced 2, in controlled shutdown 0"},
+		{&kmeta.RemoveAccessControlEntryRecord{ID: id}, "REMOVE_ACCESS_CONTROL_ENTRY_RECORD: no access control entry " + id.String()},
+		{&kmeta.EndTransactionRecord{}, "END_TRANSACTION_RECORD: no metadata transaction is open"},
+		{&kmeta.AbortTransactionRecord{}, "ABORT_TRANSACTION_RECORD: no metadata transaction is open"},
+		{unknownRecord{}, "UNKNOWN: record type 99 is not known"},
+	} {
+		img := replayAll(t, base...)
+		r := NewReplayer(img)
+		_, _, err := r.Replay([]kmeta.Record{&kmeta.NoOpRecord{}, test.rec}, 4, 0)
+		var replayErr *ReplayError
+		if want := "metadata: record 2 of 2 up to offset 4: " + test.want; !errors.As(err, &replayErr) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if _, _, again := r.Replay(nil, 5, 0); again != err {
+			t.Errorf("%v, and then %v", err, again)
+		}
+		if r.Image() != img || img.TopicCount() != 1 || len(img.Topic("t1").Partitions) != 1 {
+			t.Errorf("%v changed the image", err)
+		}
+	}
+	r := NewReplayer(Empty())
+	if _, _, err := r.Replay([]kmeta.Record{&kmeta.BeginTransactionRecord{}, &kmeta.BeginTransactionRecord{}}, 1, 0); !errors.Is(err, errOpen) {
+		t.Errorf("two transactions: %v", err)
+	}
+}
+
+type unknownRecord struct{ *kmeta.NoOpRecord }
+
+func (unknownRecord) Type() int16      { return 99 }
+func (unknownRecord) TypeName() string { return "UNKNOWN" }
+
+// A world draws records that make sense one after the other.
+type world struct {
+	t          *rapid.T
+	next       byte
+	topics     []byte
+	partitions map[byte]int32
+	brokers    []int32
+	acls       []byte
+}
+
+func (w *world) record() kmeta.Record {
+	t := w.t
+	text := rapid.SampledFrom([]string{"", "a", "b", "é c"})
+	lists := rapid.SliceOfN(rapid.Int32Range(0, 4), 0, 3)
+	maybe := rapid.Bool()
+	kind := rapid.IntRange(0, 15).Draw(t, "kind")
+	if len(w.topics) == 0 && kind >= 1 && kind <= 5 || len(w.brokers) == 0 && (kind == 7 || kind == 8) || len(w.acls) == 0 && kind == 12 {
+		kind = 0
+	}
+	topic := func() byte { return rapid.SampledFrom(w.topics).Draw(t, "topic") }
+	change := func(name string) []int32 {
+		if maybe.Draw(t, name) {
+			return nil
+		}
+		return lists.Draw(t, name)
+	}
+	switch kind {
+	case 0:
+		w.next++
+		w.topics = append(w.topics, w.next)
+		return topicRecord(w.next)
+	case 1, 2:
+		n := topic()
+		r := partitionRecord(n, w.partitions[n])
+		r.ISR, r.EligibleLeaderReplicas, r.LastKnownELR = lists.Draw(t, "isr"), change("elr"), change("last")
+		w.partitions[n]++
+		return r
+	case 3:
+		n := topic()
+		if w.partitions[n] == 0 {
+			return &kmeta.NoOpRecord{}
+		}
+		return partitionChange(n, rapid.Int32Range(0, w.partitions[n]-1).Draw(t, "partition"), func(r *kmeta.PartitionChangeRecord) {
+			r.Leader = rapid.Int32Range(-2, 3).Draw(t, "leader")
+			r.ISR, r.Replicas, r.AddingReplicas = change("isr"), change("replicas"), change("adding")
+			r.EligibleLeaderReplicas, r.LastKnownELR = change("elr"), change("last")
+		})
+	case 4:
+		n := topic()
+		w.topics = slices.DeleteFunc(w.topics, func(o byte) bool { return o == n })
+		return &kmeta.RemoveTopicRecord{TopicID: UUID{n}}
+	case 5:
+		if maybe.Draw(t, "all") {
+			return &kmeta.ClearELRRecord{}
+		}
+		return &kmeta.ClearELRRecord{TopicName: topicRecord(topic()).Name}
+	case 6:
+		id := rapid.Int32Range(1, 3).Draw(t, "broker")
+		if !slices.Contains(w.brokers, id) {
+			w.brokers = append(w.brokers, id)
+		}
+		return brokerRecord(id, 5)
+	case 7:
+		return &kmeta.BrokerRegistrationChangeRecord{
+			BrokerID: rapid.SampledFrom(w.brokers).Draw(t, "broker"), BrokerEpoch: 5,
+			Fenced: rapid.Int8Range(-1, 1).Draw(t, "fenced"), InControlledShutdown: rapid.Int8Range(0, 1).Draw(t, "shutdown"),
+		}
+	case 8:
+		id := rapid.SampledFrom(w.brokers).Draw(t, "broker")
+		w.brokers = slices.DeleteFunc(w.brokers, func(o int32) bool { return o == id })
+		return &kmeta.UnregisterBrokerRecord{BrokerID: id, BrokerEpoch: 5}
+	case 9:
+		r := &kmeta.ConfigRecord{
+			ResourceType: rapid.SampledFrom([]int8{2, 4, 16, 32, -1}).Draw(t, "type"), ResourceName: text.Draw(t, "name"), Name: text.Draw(t, "key"),
+		}
+		if maybe.Draw(t, "set") {
+			r.Value = ptr(text.Draw(t, "value"))
+		}
+		return r
+	case 10:
+		entity := []kmeta.EntityData{{EntityType: "user"}, {EntityType: "client-id", EntityName: ptr(text.Draw(t, "client"))}}
+		if maybe.Draw(t, "turned") {
+			slices.Reverse(entity)
+		}
+		return &kmeta.ClientQuotaRecord{Entity: entity, Key: text.Draw(t, "key"), Value: 1.5, Remove: maybe.Draw(t, "remove")}
+	case 11:
+		w.next++
+		w.acls = append(w.acls, w.next)
+		return &kmeta.AccessControlEntryRecord{ID: UUID{w.next}, Principal: text.Draw(t, "principal")}
+	case 12:
+		id := w.acls[0]
+		w.acls = w.acls[1:]
+		return &kmeta.RemoveAccessControlEntryRecord{ID: UUID{id}}
+	case 13:
+		if maybe.Draw(t, "remove") {
+			return &kmeta.RemoveUserScramCredentialRecord{Name: text.Draw(t, "user"), Mechanism: 1}
+		}
+		return &kmeta.UserScramCredentialRecord{Name: text.Draw(t, "user"), Mechanism: 1, Iterations: 4096}
+	case 14:
+		if maybe.Draw(t, "remove") {
+			return &kmeta.RemoveDelegationTokenRecord{TokenID: text.Draw(t, "token")}
+		}
+		return &kmeta.DelegationTokenRecord{TokenID: text.Draw(t, "token"), Owner: text.Draw(t, "owner")}
+	default:
+		if maybe.Draw(t, "producers") {
+			return &kmeta.ProducerIDsRecord{NextProducerID: rapid.Int64Range(1, 9).Draw(t, "next")}
+		}
+		return &kmeta.FeatureLevelRecord{
+			Name: rapid.SampledFrom([]string{MetadataVersion, GroupVersion}).Draw(t, "feature"), FeatureLevel: rapid.Int16Range(0, 30).Draw(t, "level"),
+		}
+	}
+}
+
+// state is an image as text, by its records.
+func state(img *Image) string {
+	var b []byte
+	for _, r := range img.Records() {
+		b = append(kmeta.AppendJSON(b, r, r.HighestVersion()), '\n')
+	}
+	return fmt.Sprintf("%d %d %d %d\n%s", img.Offset(), img.Epoch(), img.TopicCount(), img.PartitionCount(), b)
+}
+
+// I1, I2 and I4: one batch, a batch for each record and batches by lot give the same image, also when a transaction is around some
+// of the records or an aborted one between them; no image changes after it was shown; an image written and replayed is itself; and what a delta does not name is the same in both of its images.
+func TestReplayProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{t: t, partitions: map[byte]int32{}}
+		var recs []kmeta.Record
+		for range rapid.IntRange(1, 60).Draw(t, "records") {
+			recs = append(recs, w.record())
+		}
+		last := Offset(1000)
+		whole := replayBatch(t, NewReplayer(Empty()), recs, last)
+
+		shown := map[*Image]string{}
+		r := NewReplayer(Empty())
+		for n := range recs {
+			before := r.Image()
+			img, delta, err := r.Replay(recs[n:n+1], last-Offset(len(recs)-1-n), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown[img] = state(img)
+			checkDelta(t, delta, before, img)
+		}
+		if got, want := state(r.Image()), state(whole); got != want {
+			t.Fatalf("one by one:\n%s\nas one batch:\n%s", got, want)
+		}
+
+		// The same records with transactions put between them: one around some, and one that is aborted.
+		var wrapped []kmeta.Record
+		begin := rapid.IntRange(0, len(recs)).Draw(t, "begin")
+		end := rapid.IntRange(begin, len(recs)).Draw(t, "end")
+		wrapped = append(wrapped, recs[:begin]...)
+		wrapped = append(wrapped, &kmeta.BeginTransactionRecord{}, topicRecord(255), partitionRecord(255, 0), &kmeta.AbortTransactionRecord{}, &kmeta.BeginTransactionRecord{})
+		wrapped = append(wrapped, recs[begin:end]...)
+		wrapped = append(wrapped, &kmeta.EndTransactionRecord{})
+		wrapped = append(wrapped, recs[end:]...)
+		r = NewReplayer(Empty())
+		for at := 0; at < len(wrapped); {
+			n := rapid.IntRange(1, len(wrapped)-at).Draw(t, "batch")
+			at += n
+			before := r.Image()
+			img, delta, err := r.Replay(wrapped[at-n:at], last-Offset(len(wrapped)-at), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown[img] = state(img)
+			checkDelta(t, delta, before, img)
+		}
+		if got, want := state(r.Image()), state(whole); got != want {
+			t.Fatalf("cut by lot:\n%s\nas one batch:\n%s", got, want)
+		}
+
+		again := replayBatch(t, NewReplayer(Empty()), whole.Records(), last)
+		if got, want := state(again), state(whole); got != want {
+			t.Fatalf("written and replayed:\n%s\nwas:\n%s", got, want)
+		}
+		for img, was := range shown {
+			if is := state(img); is != was {
+				t.Fatalf("an image changed after it was shown:\n%s\nwas:\n%s", is, was)
+			}
+		}
+	})
+}
+
+func replayBatch(t *rapid.T, r *Replayer, recs []kmeta.Record, last Offset) *Image {
+	img, _, err := r.Replay(recs, last, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func checkDelta(t *rapid.T, d *Delta, before, after *Image) {
+	if d.Before != before || d.After != after {
+		t.Fatal("a delta of other images")
+	}
+	created, deleted, changed := map[UUID]bool{}, map[UUID]bool{}, map[PartitionChange]bool{}
+	for _, topic := range d.Created {
+		created[topic.ID] = true
+	}
+	for _, topic := range d.Deleted {
+		deleted[topic.ID] = true
+	}
+	for _, c := range d.Changed {
+		changed[c] = true
+	}
+	for topic := range before.Topics() {
+		if gone := after.TopicByID(topic.ID) == nil; gone != deleted[topic.ID] {
+			t.Fatalf("topic %s gone %v, deleted in the delta %v", topic.Name, gone, deleted[topic.ID])
+		}
+	}
+	for topic := range after.Topics() {
+		was := before.TopicByID(topic.ID)
+		if (was == nil) != created[topic.ID] {
+			t.Fatalf("topic %s new %v, created in the delta %v", topic.Name, was == nil, created[topic.ID])
+		}
+		for n, p := range topic.Partitions {
+			same := was == nil || n < len(was.Partitions) && reflect.DeepEqual(was.Partitions[n], p)
+			if named := changed[PartitionChange{topic, int32(n)}]; named == same && (named || was != nil) {
+				t.Fatalf("%s-%d the same %v, changed in the delta %v", topic.Name, n, same, named)
+			}
+		}
+	}
+	if (before.NextProducerID() != after.NextProducerID() || d.Features) && before == after {
+		t.Fatal("an image changed in place")
+	}
+}
+
+// manyTopics has ten thousand topics of three partitions.
+func manyTopics(b *testing.B) *Image {
+	var recs []kmeta.Record
+	for n := range 10_000 {
+		id := UUID{byte(n), byte(n >> 8), 1}
+		recs = append(recs, &kmeta.TopicRecord{Name: fmt.Sprintf("topic-%d", n), TopicID: id})
+		for p := range int32(3) {
+			recs = append(recs, &kmeta.PartitionRecord{PartitionID: p, TopicID: id, Replicas: []int32{1}, ISR: []int32{1}, Leader: 1, Directories: []UUID{{1}}})
+		}
+	}
+	return replaySnapshot(b, recs, 0, 0)
+}
+
+func BenchmarkCreateTopicAmong10000(b *testing.B) {
+	img := manyTopics(b)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		_, _, err := NewReplayer(img).Replay([]kmeta.Record{
+			&kmeta.TopicRecord{Name: "one-more", TopicID: UUID{2}},
+			&kmeta.PartitionRecord{TopicID: UUID{2}, Replicas: []int32{1}, ISR: []int32{1}, Leader: 1, Directories: []UUID{{1}}},
+		}, Offset(n+1), 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkChangePartitionAmong10000(b *testing.B) {
+	r := NewReplayer(manyTopics(b))
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		change := kmeta.NewPartitionChangeRecord()
+		change.TopicID, change.Leader = UUID{byte(n % 10_000), byte(n % 10_000 >> 8), 1}, 1
+		if _, _, err := r.Replay([]kmeta.Record{change}, Offset(n+1), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFindTopicAmong10000(b *testing.B) {
+	img := manyTopics(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if img.Topic("topic-7777") == nil || img.TopicByID(UUID{7, 7, 1}) == nil {
+			b.Fatal("not found")
+		}
+	}
+}
