@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/quire-log/quire/internal/wire"
+)
+
+// producerIDs hands out producer ids from a block that the controller has given this node: no id is given twice, not over restarts either.
+type producerIDs struct {
+	// allocate gets the next block; it is durable when it returns.
+	allocate func(ctx context.Context) (first int64, n int32, err error)
+
+	// mu guards the block, and is held while the next one is got: those who come meanwhile need it too.
+	mu        sync.Mutex
+	next, end int64
+}
+
+func newProducerIDs(allocate func(ctx context.Context) (first int64, n int32, err error)) *producerIDs {
+	return &producerIDs{allocate: allocate}
+}
+
+func (p *producerIDs) take(ctx context.Context) (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next == p.end {
+		first, n, err := p.allocate(ctx)
+		if err != nil {
+			return -1, err
+		}
+		p.next, p.end = first, first+int64(n)
+	}
+	id := p.next
+	p.next++
+	return id, nil
+}
+
+// InitProducerId, versions 0-5: v2 flexible, v3 producer id and epoch of one who goes on, v4 and v5 errors of transactions.
+// Without a transactional id each call gives a new producer id of epoch 0. With one, the answer is that the coordinator is not available.
+func (n *Node) handleInitProducerID(ctx context.Context, req *wire.Request) wire.Response {
+	var m kmsg.InitProducerIDRequest
+	if err := req.Decode(&m); err != nil {
+		return wire.Close(err)
+	}
+	resp := m.ResponseKind().(*kmsg.InitProducerIDResponse)
+	resp.ProducerID, resp.ProducerEpoch = -1, -1
+	switch {
+	case (m.ProducerID == -1) != (m.ProducerEpoch == -1), m.TransactionalID != nil && *m.TransactionalID == "":
+		resp.ErrorCode = codeInvalidRequest
+	case m.TransactionalID != nil:
+		resp.ErrorCode = codeCoordinatorNotAvailable
+	default:
+		id, err := n.producerIDs.take(ctx)
+		if err != nil {
+			resp.ErrorCode, _ = errorCode(err)
+			n.log.Error("no producer id could be given", "error", err)
+			break
+		}
+		resp.ProducerID, resp.ProducerEpoch = id, 0
+	}
+	return wire.Reply(resp)
+}
