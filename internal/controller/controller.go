@@ -156,7 +156,7 @@ func (c *Controller) runSnapshots() {
 			continue
 		}
 		if err := c.snapshot(img); err != nil {
-			c.logger.Error("writing a snapshot of the metadata", "offset", img.Offset(), "err", err)
+			c.logger.Error("writing a snapshot of the metadata", "offset", img.Offset(), "error", err)
 			continue
 		}
 		newest = img.Offset()

@@ -38,7 +38,7 @@ func (c *Controller) load() (*metadata.Image, error) {
 			img, err = c.replaySnapshot(data, s)
 		}
 		if err != nil {
-			c.logger.Error("a snapshot of the metadata cannot be read; an older one or the log itself must do", "file", s.name(), "err", err)
+			c.logger.Error("a snapshot of the metadata cannot be read; an older one or the log itself must do", "file", s.name(), "error", err)
 			img, c.quorum = metadata.Empty(), quorum{}
 			continue
 		}
@@ -69,7 +69,7 @@ func (c *Controller) listSnapshots() ([]snapshotID, error) {
 		name := e.Name()
 		if strings.HasSuffix(name, ".checkpoint.part") || strings.HasSuffix(name, ".checkpoint.deleted") || strings.HasSuffix(name, ".checkpoint.tmp") {
 			if err := c.options.FS.Remove(path.Join(c.options.Dir, name)); err != nil {
-				c.logger.Warn("removing a leftover of the metadata log", "file", name, "err", err)
+				c.logger.Warn("removing a leftover of the metadata log", "file", name, "error", err)
 			}
 			continue
 		}

@@ -143,7 +143,7 @@ func (c *Controller) show(img *metadata.Image, delta *metadata.Delta) {
 	if c.options.Apply != nil && delta != nil {
 		if err := c.options.Apply(img, delta); err != nil {
 			// The log has the last word on what the cluster is: a replica that cannot follow answers for itself.
-			c.logger.Error("applying metadata", "offset", img.Offset(), "err", err)
+			c.logger.Error("applying metadata", "offset", img.Offset(), "error", err)
 		}
 	}
 	c.shown.Store(img)
@@ -158,7 +158,7 @@ func (c *Controller) show(img *metadata.Image, delta *metadata.Delta) {
 // fail ends all writing: after a failed write or fsync nobody knows what the log holds until it is opened again.
 func (c *Controller) fail(err error) {
 	c.failed = fmt.Errorf("metadata log: %w", err)
-	c.logger.Error("the metadata log failed: nothing can be changed until this node is restarted", "err", err)
+	c.logger.Error("the metadata log failed: nothing can be changed until this node is restarted", "error", err)
 }
 
 const (
