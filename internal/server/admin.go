@@ -42,7 +42,7 @@ func startAdmin(n *Node) (*admin, error) {
 	a := &admin{address: l.Addr(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}
 	a.serving.Go(func() {
 		if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.log.Error("the admin listener ended", "err", err)
+			n.log.Error("the admin listener ended", "error", err)
 		}
 	})
 	n.log.Info("serving metrics", "address", l.Addr().String())

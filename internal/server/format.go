@@ -25,7 +25,7 @@ func (n *Node) format(fsys vfs.FS, dirs []string, nodeID int32) (storage.Meta, e
 		switch {
 		case err != nil:
 			// A directory that cannot be read goes offline by itself, unless it is the only one: the manager decides.
-			n.log.Warn("reading meta.properties", "dir", dir, "err", err)
+			n.log.Warn("reading meta.properties", "dir", dir, "error", err)
 		case !formatted:
 			bare = append(bare, dir)
 		case !found:

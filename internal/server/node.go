@@ -38,6 +38,7 @@ type Node struct {
 	id         int32
 	clusterID  string
 	log        *slog.Logger
+	loggers    *loggers
 	options    Options
 	static     map[string]string // server.properties, with defaults
 	logs       *storage.Manager
@@ -58,6 +59,8 @@ type Node struct {
 	fetchMaxBytes int32 // fetch.max.bytes
 	producerIDs   *producerIDs
 
+	// newest is the image that replicas are being made to follow: logs get their settings by it, before clients see it.
+	newest    atomic.Pointer[metadata.Image]
 	following atomic.Bool // replicas follow the controller's images: not before logs are loaded
 	ready     atomic.Bool // clients are served
 	serving   sync.WaitGroup
@@ -89,7 +92,8 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
-	n := &Node{options: o, log: o.Log, static: maps.Clone(defaults)}
+	loggers := newLoggers(o.Log)
+	n := &Node{options: o, log: loggers.named(loggerServer), loggers: loggers, static: maps.Clone(defaults)}
 	maps.Copy(n.static, o.Properties)
 	if n.static["log.dirs"] == "" && n.static["log.dir"] == "" {
 		n.static["log.dirs"] = "data"
@@ -100,7 +104,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 			n.abort()
 		}
 	}()
-	warnings, err := config.CheckStatic(n.static)
+	warnings, err := config.CheckStatic(o.Properties)
 	for _, w := range warnings {
 		n.log.Warn(w)
 	}
@@ -123,7 +127,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 		return nil, err
 	}
 	n.replicas = replica.NewManager(replica.Options{
-		NodeID: n.id, Logs: n.logs, ConfigFor: n.configs.of, MinISR: n.minISR, Log: n.log,
+		NodeID: n.id, Logs: n.logs, ConfigFor: n.configs.of, MinISR: n.minISR, Log: loggers.named(loggerReplica),
 	})
 	if err := n.openController(); err != nil {
 		return nil, err
@@ -224,8 +228,9 @@ func (n *Node) openLogs() error {
 		InitialTaskDelayMs:        ms("log.initial.task.delay.ms"),
 		ProducerExpirationCheckMs: ms("producer.id.expiration.check.interval.ms"),
 		SegmentDeleteDelayMs:      ms("log.segment.delete.delay.ms"),
-		ConfigFor:                 func(topic string) storage.Config { return n.configs.of(n.controller.Image(), topic) },
+		ConfigFor:                 func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
 		Events:                    n.event,
+		Log:                       n.loggers.named(loggerStorage),
 		HighWatermark: func(tp storage.TopicPartition) (storage.Offset, bool) {
 			return n.replicas.HighWatermark(tp)
 		},
@@ -235,7 +240,11 @@ func (n *Node) openLogs() error {
 
 // event tells what storage decided about somebody's data.
 func (n *Node) event(e storage.Event) {
-	n.log.Info(e.Kind, "partition", e.Partition.String(), "offset", e.Offset, "cause", e.Cause)
+	level := slog.LevelInfo
+	if e.Kind == "roll" { // no more than what a log does all day
+		level = slog.LevelDebug
+	}
+	n.loggers.named(loggerStorage).Log(context.Background(), level, e.Kind, "partition", e.Partition.String(), "offset", e.Offset, "cause", e.Cause)
 }
 
 // openController opens the metadata log and begins this node's reign over it.
@@ -257,11 +266,12 @@ func (n *Node) openController() error {
 	}
 	n.controller, err = controller.Open(controller.Options{
 		NodeID: n.id, ClusterID: n.clusterID, FS: n.options.FS, Log: log, Dir: log.Dir(),
-		Bootstrap: bootstrap, Static: n.static, Logger: n.log,
+		Bootstrap: bootstrap, Static: n.static, Logger: n.loggers.named(loggerController),
 		Apply: func(img *metadata.Image, d *metadata.Delta) error {
 			if !n.following.Load() {
 				return nil // lead applies all at once
 			}
+			n.newest.Store(img)
 			return n.replicas.Apply(img, d)
 		},
 	})
@@ -293,6 +303,7 @@ func (n *Node) register(ctx context.Context) (err error) {
 // lead loads the logs of the partitions that metadata gives this node, unfences the broker, and takes the leadership that follows.
 func (n *Node) lead(ctx context.Context) error {
 	img := n.controller.Image()
+	n.newest.Store(img)
 	err := n.logs.LoadLogs(ctx, func(tp storage.TopicPartition, id storage.TopicID) bool {
 		t := img.Topic(tp.Topic)
 		return t != nil && storage.TopicID(t.ID) == id && tp.Partition >= 0 && int(tp.Partition) < len(t.Partitions) &&
@@ -309,6 +320,7 @@ func (n *Node) lead(ctx context.Context) error {
 	for t := range img.Topics() {
 		all.Created = append(all.Created, t)
 	}
+	n.newest.Store(img)
 	n.following.Store(true)
 	return n.replicas.Apply(img, all)
 }
@@ -327,7 +339,7 @@ func (n *Node) listen() (err error) {
 		IdleMax:             time.Duration(n.value("connections.max.idle.ms").Int64()) * time.Millisecond,
 		ConnectionsMax:      int(n.value("max.connections").Int64()),
 		ConnectionsPerIPMax: int(n.value("max.connections.per.ip").Int64()),
-	}, n.log)
+	}, n.loggers.named(loggerWire))
 	if n.admin, err = startAdmin(n); err != nil {
 		return err
 	}
@@ -345,7 +357,7 @@ func (n *Node) listen() (err error) {
 		}
 		n.serving.Go(func() {
 			if err := n.wire.Serve(wire.Listener{Name: l.name, Listener: l.bound}); err != nil {
-				n.log.Error("a listener ended", "listener", l.name, "err", err)
+				n.log.Error("a listener ended", "listener", l.name, "error", err)
 			}
 		})
 		n.log.Info("serving", "listener", l.name, "address", l.bound.Addr().String(), "node", n.id, "cluster", n.clusterID)
@@ -381,7 +393,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.admin.close()
 		var errs []error
 		if err := n.wire.Shutdown(ctx); err != nil {
-			n.log.Warn("connections were cut", "err", err)
+			n.log.Warn("connections were cut", "error", err)
 		}
 		n.serving.Wait()
 		// The rest must not be cut short by ctx: it is what makes the next start a clean one.

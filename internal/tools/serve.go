@@ -86,7 +86,7 @@ func stop(n *quire.Node, signals <-chan os.Signal, log *slog.Logger) int {
 	select {
 	case err := <-closed:
 		if err != nil {
-			log.Error("the node could not stop cleanly", "err", err)
+			log.Error("the node could not stop cleanly", "error", err)
 			return 1
 		}
 		log.Info("stopped")
