@@ -1,9 +1,12 @@
 package storage
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/quire-log/quire/internal/record"
 	"github.com/quire-log/quire/internal/vfs"
 )
 
@@ -18,139 +21,166 @@ type LogOptions struct {
 	Clean         bool
 	RecoveryPoint Offset
 	LogStart      Offset
-	// KeepAll: the log is the metadata log's (always recovered whole, never expires producers).
+	// Metadata: the log is the metadata log's (always recovered whole, never expires producers).
 	Metadata bool
 	Events   func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
 }
 
 // A Log is the log of one partition. All methods may be called from any goroutine.
-type Log struct{ unwritten struct{} }
+//
+// Its bytes are published in this order: written to the file, then end rises, then the active segment's size. So whoever reads
+// a size first and end after it finds no byte within the size that belongs to an offset at or beyond end (I5).
+type Log struct {
+	partition TopicPartition
+	metadata  bool
+	events    func(Event)
+	at        *place
+	topicID   TopicID
 
-// OpenLog opens or creates a log, recovering what must be. When it returns, everything that it created is fsynced, names too.
-func OpenLog(o LogOptions) (*Log, error) { panic("unwritten") }
+	config        atomic.Pointer[Config]
+	segments      atomic.Pointer[[]*segment] // immutable, ascending; never empty; the last is active
+	end           atomic.Int64               // log end offset
+	start         atomic.Int64               // log start offset
+	recoveryPoint atomic.Int64
+	anyAborted    atomic.Bool // some segment has, or had, a .txnindex
+	failure       atomic.Pointer[FailedError]
+	flushed       atomic.Int64 // ms; when the last flush ended, or the log was opened
 
-// An Origin is who made a batch.
-type Origin int
+	epochs *epochCache // changed under mu
+	// mu guards the fields below and all that changes the log: appends, rolls, truncations, deletions. It is held over writes,
+	// not over fsyncs of data. indexMu and the segments' locks may be taken under it.
+	mu          sync.Mutex
+	closed      bool
+	active      activeSegment
+	producers   *producers
+	truncations uint64 // how often bytes were taken back: an fsync that began before proves nothing after
 
-const (
-	FromClient      Origin = iota // validated by every rule
-	FromCoordinator               // control batches allowed; times and bytes kept
-)
+	// indexMu serialises loading and rebuilding closed segments' indexes. It may be taken under mu.
+	indexMu sync.Mutex
 
-// AppendOptions go with an append of the leader.
-type AppendOptions struct {
-	LeaderEpoch Epoch
-	Origin      Origin
-	// VerifyUnknownProducer: a producer that this log does not know must begin at sequence 0 (transactions v2).
-	VerifyUnknownProducer bool
+	deletions  deletionQueue
+	syncs      syncGroup
+	background background
 }
 
-// Appended is where a batch went.
-type Appended struct {
-	BaseOffset, LastOffset Offset
-	LogAppendTime          int64 // ms; -1 unless the topic's times are the broker's; for a duplicate, the first one's
-	LogStart               Offset
-	Duplicate              bool // nothing was written: the offsets are those of the first time
+// An activeSegment is what appending needs to know of the last segment, which it holds open.
+type activeSegment struct {
+	seg          *segment
+	file         vfs.File
+	offsets      *indexFile
+	times        *indexFile
+	sinceIndex   int64 // bytes since the last index entry
+	firstTime    int64 // the first batch's greatest time, which time-based rolls count from
+	hasFirstTime bool
+	opened       int64 // ms; when it was created, or opened
+	jitterMs     int64
+	named        bool // its name is durable
 }
 
-// Append writes one batch at the end, with its base offset, epoch and, by the topic's rules, times stamped in. batch is changed in place
-// and not kept. Errors: *record.InvalidError, *SequenceError, *RecordListTooLargeError, *FailedError.
-// When flush.messages demands it, it returns only after an fsync that covers the batch (concurrent appends share one).
-func (l *Log) Append(batch record.Batch, o AppendOptions) (Appended, error) { panic("unwritten") }
+// list returns the segments.
+func (l *Log) list() []*segment { return *l.segments.Load() }
 
-// AppendAsFollower writes batches as they are: offsets at or beyond the end, rising, gaps allowed.
-func (l *Log) AppendAsFollower(batches []byte) (Appended, error) { panic("unwritten") }
-
-// A Data is what a read found: whole bytes of .log files. Release it once, after the last use of its regions.
-type Data struct {
-	Regions []vfs.Region // in order; today one, since an answer ends at its segment's end
-	Size    int64        // bytes of all regions
-	// First is the base offset of the first batch, at or below the offset asked for.
-	First Offset
-	// UpperBound bounds the offsets that may be in Size bytes: for AbortedTransactions.
-	UpperBound Offset
-	release    func()
+// event tells whoever listens about a decision.
+func (l *Log) event(kind string, offset Offset, format string, args ...any) {
+	if l.events != nil {
+		l.events(Event{Partition: l.partition, Kind: kind, Offset: offset, Cause: fmt.Sprintf(format, args...)})
+	}
 }
 
-// Release lets go of the files. It may be called on the zero Data.
-func (d *Data) Release() { panic("unwritten") }
+func nowMs() int64 { return time.Now().UnixMilli() }
 
-// ReadOptions bound a read.
-type ReadOptions struct {
-	MaxBytes int64
-	// Limit is the first offset not to be shown: high watermark, last stable offset, or log end.
-	Limit Offset
-	// MinOneBatch: the first batch is returned whole though it exceeds MaxBytes.
-	MinOneBatch bool
+// usable is nil, or why nothing can be done any more. mu is held by those who change the log.
+func (l *Log) usable() error {
+	if err := l.failure.Load(); err != nil {
+		return err
+	}
+	if l.closed {
+		return &FailedError{l.partition, errClosed}
+	}
+	return nil
 }
 
-// Read finds the batch that holds offset, or the next after it, and returns it and what follows within the bounds. Empty at Limit.
-// *OutOfRangeError when offset < log start or > log end.
-func (l *Log) Read(offset Offset, o ReadOptions) (Data, error) { panic("unwritten") }
+// errClosed is what a closed log says.
+var errClosed = errors.New("the log is closed")
 
-// An AbortedTransaction is a producer's transaction that ended in abort.
-type AbortedTransaction struct {
-	ProducerID  int64
-	FirstOffset Offset
+// fail ends the log for good: what is on disk is no longer known.
+func (l *Log) fail(err error) error {
+	f := &FailedError{l.partition, err}
+	if !l.failure.CompareAndSwap(nil, f) {
+		return l.failure.Load()
+	}
+	return f
 }
 
-// AbortedTransactions lists those that overlap [from, upperBound), in the order in which they ended.
-func (l *Log) AbortedTransactions(from, upperBound Offset) ([]AbortedTransaction, error) {
-	panic("unwritten")
+// diskError makes the error of a write that left nothing behind: a full disk may be tried again, all else is final.
+func (l *Log) diskError(err error) error {
+	var failed *FailedError
+	if errors.As(err, &failed) {
+		return err
+	}
+	if isDiskFull(err) {
+		return &DiskFullError{l.partition, err}
+	}
+	return l.fail(err)
 }
 
-// A TimestampOffset answers a lookup by time; Offset -1, Timestamp -1: none.
-type TimestampOffset struct {
-	Offset      Offset
-	Timestamp   int64
-	LeaderEpoch Epoch // -1 unknown
-}
+func (l *Log) StartOffset() Offset   { return Offset(l.start.Load()) }
+func (l *Log) EndOffset() Offset     { return Offset(l.end.Load()) }
+func (l *Log) RecoveryPoint() Offset { return Offset(l.recoveryPoint.Load()) }
+func (l *Log) Config() Config        { return *l.config.Load() }
+func (l *Log) SetConfig(c Config)    { l.config.Store(&c) }
+func (l *Log) Dir() string           { return *l.at.dir.Load() } // its directory, now
+func (l *Log) TopicID() TopicID      { return l.topicID }        // zero: none was ever given
 
-// OffsetForTime finds the first record at or after ms, not below the log start. OffsetOfMaxTimestamp finds the first record with the greatest time.
-func (l *Log) OffsetForTime(ms int64) (TimestampOffset, error) { panic("unwritten") }
-func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, error)  { panic("unwritten") }
-func (l *Log) StartOffset() Offset                             { panic("unwritten") }
-func (l *Log) EndOffset() Offset                               { panic("unwritten") }
-func (l *Log) RecoveryPoint() Offset                           { panic("unwritten") }
+// LastFlush is when the log was last fsynced as a whole, or opened: what flush.ms counts from.
+func (l *Log) LastFlush() time.Time { return time.UnixMilli(l.flushed.Load()) }
+
+// Err is nil, or why the log failed for good.
+func (l *Log) Err() error {
+	if err := l.failure.Load(); err != nil {
+		return err
+	}
+	return nil
+}
 
 // LastStableOffset is the first offset of the earliest open transaction (or one whose marker is not below hw), at most hw.
-func (l *Log) LastStableOffset(hw Offset) Offset { panic("unwritten") }
+// What lies below the log start holds nothing back.
+func (l *Log) LastStableOffset(hw Offset) Offset {
+	stable := l.producers.txns.lastStable(hw)
+	if stable == hw {
+		return hw
+	}
+	return min(max(stable, l.StartOffset()), hw)
+}
 
 // AssignEpoch begins a leader's reign at the log's end: durable when it returns.
-func (l *Log) AssignEpoch(e Epoch) error { panic("unwritten") }
+func (l *Log) AssignEpoch(e Epoch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := l.epochs.assign(e, l.EndOffset()); err != nil {
+		return l.diskError(err)
+	}
+	return nil
+}
 
 // LatestEpoch is the newest in the epoch cache, -1 if there is none. EpochAt is the epoch that offset was written in, -1 unknown.
-func (l *Log) LatestEpoch() Epoch          { panic("unwritten") }
-func (l *Log) EpochAt(offset Offset) Epoch { panic("unwritten") }
+func (l *Log) LatestEpoch() Epoch          { return l.epochs.latest() }
+func (l *Log) EpochAt(offset Offset) Epoch { return l.epochs.epochAt(offset) }
 
 // EndOffsetForEpoch answers OffsetForLeaderEpoch: the largest epoch known that is not above e, and where it ends. (-1, -1): unknown.
-func (l *Log) EndOffsetForEpoch(e Epoch) (Epoch, Offset) { panic("unwritten") }
+func (l *Log) EndOffsetForEpoch(e Epoch) (Epoch, Offset) { return l.epochs.endOf(e, l.EndOffset()) }
 
-// Truncate cuts the log so that it ends at or before offset. TruncateFullyAndStartAt empties it.
-func (l *Log) Truncate(offset Offset) error                { panic("unwritten") }
-func (l *Log) TruncateFullyAndStartAt(offset Offset) error { panic("unwritten") }
-
-// DeleteRecords raises the log start offset to offset, never lowers it, and returns the log start. Whole segments below it go with DeleteOldSegments.
-func (l *Log) DeleteRecords(offset Offset) (Offset, error) { panic("unwritten") }
-
-// DeleteOldSegments applies retention (log start, size, time: facts log-behaviour.md §8) to segments wholly below hw; it returns how many went.
-func (l *Log) DeleteOldSegments(hw Offset) (int, error) { panic("unwritten") }
-
-// Flush fsyncs everything below the end offset and moves the recovery point there. Concurrent calls share an fsync.
-func (l *Log) Flush() error { panic("unwritten") }
-
-// Roll closes the active segment, if it holds anything, and begins the next.
-func (l *Log) Roll() error { panic("unwritten") }
-
-func (l *Log) SetConfig(c Config)        { panic("unwritten") }
-func (l *Log) Config() Config            { panic("unwritten") }
-func (l *Log) Size() int64               { panic("unwritten") } // bytes of all .log files
-func (l *Log) Segments() []SegmentInfo   { panic("unwritten") }
-func (l *Log) Dir() string               { panic("unwritten") } // its directory, now
-func (l *Log) TopicID() TopicID          { panic("unwritten") } // zero: none was ever given
-func (l *Log) Producers() []ProducerInfo { panic("unwritten") } // those with state, for DescribeProducers
-// ExpireProducers forgets producers that wrote nothing for producer.id.expiration.ms.
-func (l *Log) ExpireProducers() { panic("unwritten") }
+// Size is the bytes of all .log files.
+func (l *Log) Size() int64 {
+	var n int64
+	for _, s := range l.list() {
+		n += s.size.Load()
+	}
+	return n
+}
 
 // A SegmentInfo describes a segment as it is now.
 type SegmentInfo struct {
@@ -158,6 +188,17 @@ type SegmentInfo struct {
 	Bytes            int64
 	LargestTimestamp int64 // ms; the file's time when no record has one
 	Active           bool
+}
+
+// Segments lists the segments, the oldest first.
+func (l *Log) Segments() []SegmentInfo {
+	list := l.list()
+	infos := make([]SegmentInfo, len(list))
+	for i, s := range list {
+		ms, _ := l.retentionTime(s)
+		infos[i] = SegmentInfo{s.base, s.size.Load(), ms, i == len(list)-1}
+	}
+	return infos
 }
 
 // A ProducerInfo is what a log knows of a producer.
@@ -170,15 +211,162 @@ type ProducerInfo struct {
 	CurrentTxnStart  Offset // -1: none open
 }
 
+// Producers lists those with state, for DescribeProducers, in no order.
+func (l *Log) Producers() []ProducerInfo {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	infos := make([]ProducerInfo, 0, len(l.producers.byID))
+	for _, p := range l.producers.byID {
+		infos = append(infos, p.info())
+	}
+	return infos
+}
+
+// ExpireProducers forgets producers that wrote nothing for producer.id.expiration.ms.
+func (l *Log) ExpireProducers() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.producers.expire(l.expired())
+}
+
+// expired tells which producers are to be forgotten now: not those with an open transaction, nor any of the metadata log's.
+func (l *Log) expired() func(*producer) bool {
+	now, limit := nowMs(), l.config.Load().ProducerExpirationMs
+	return func(p *producer) bool {
+		return !l.metadata && p.txnStart < 0 && now-p.lastTimestamp >= limit
+	}
+}
+
 // Close flushes, cuts preallocated files to their content, writes the producer snapshot at the log's end, and closes. Nothing is left running.
+func (l *Log) Close() error {
+	l.background.stop()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return l.Err()
+	}
+	if err := l.Err(); err != nil {
+		l.shut()
+		l.mu.Unlock()
+		return err
+	}
+	l.mu.Unlock()
+
+	err := l.Flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return err
+	}
+	if err == nil {
+		err = l.finishClose()
+	}
+	l.shut()
+	if err != nil {
+		return l.diskError(err)
+	}
+	return nil
+}
+
+// finishClose makes the directory what a clean start expects. mu is held.
+func (l *Log) finishClose() error {
+	before := l.producers.snapped
+	if err := l.epochs.save(); err != nil {
+		return err
+	}
+	if err := l.finishActive(true); err != nil {
+		return err
+	}
+	if err := l.producers.snapshot(true); err != nil {
+		return err
+	}
+	if l.producers.snapped != before || !l.active.named {
+		return l.at.fs.SyncDir(l.Dir())
+	}
+	return nil
+}
+
 // Abandon closes without writing anything, as after a failure.
-func (l *Log) Close() error { panic("unwritten") }
-func (l *Log) Abandon()     { panic("unwritten") }
+func (l *Log) Abandon() {
+	l.background.stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut()
+}
+
+// shut closes what is open: regions that readers hold stay good. mu is held.
+func (l *Log) shut() {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	if l.active.seg != nil {
+		l.active.seg.release()
+	}
+	for _, s := range l.list() {
+		s.retire()
+	}
+}
 
 // MarkDeleted renames the log's directory to its -delete form (durably); the caller removes it later.
-func (l *Log) MarkDeleted(newDir string) error { panic("unwritten") }
+func (l *Log) MarkDeleted(newDir string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.at.fs.Rename(l.Dir(), newDir); err != nil {
+		return l.diskError(err)
+	}
+	l.at.dir.Store(&newDir)
+	if err := l.at.fs.SyncDir(parentDir(newDir)); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
 
-// Err is nil, or why the log failed for good.
-func (l *Log) Err() error { panic("unwritten") }
+// background is the goroutines of a log. Each is started by the log, ends by itself or when stop is called, and is waited for there.
+type background struct {
+	wait sync.WaitGroup
 
-var _ context.Context
+	// mu guards the fields below. It is a leaf.
+	mu      sync.Mutex
+	quit    chan struct{} // closed by stop; made by the first that starts
+	stopped bool
+	running map[string]bool
+}
+
+// start runs f, unless a goroutine of that name runs or all were stopped.
+func (b *background) start(name string, f func(quit <-chan struct{})) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped || b.running[name] {
+		return
+	}
+	if b.quit == nil {
+		b.quit, b.running = make(chan struct{}), map[string]bool{}
+	}
+	b.running[name] = true
+	quit := b.quit
+	b.wait.Go(func() { f(quit) })
+}
+
+// ended is called by a goroutine about to return, when done, checked under the lock, says that nothing is left to do.
+func (b *background) ended(name string, done func() bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !done() {
+		return false
+	}
+	delete(b.running, name)
+	return true
+}
+
+func (b *background) stop() {
+	b.mu.Lock()
+	if !b.stopped {
+		b.stopped = true
+		if b.quit != nil {
+			close(b.quit)
+		}
+	}
+	b.mu.Unlock()
+	b.wait.Wait()
+}

@@ -1,0 +1,208 @@
+package storage
+
+import (
+	"errors"
+	"sync"
+)
+
+// A syncGroup lets those who wait for an fsync share one: while one runs, all who come form the next round; when it ends, the
+// first of them to wake leads that round, and the others wait for its end.
+type syncGroup struct {
+	// mu guards the fields below. It is a leaf.
+	mu      sync.Mutex
+	running bool
+	next    *syncRound // those who wait for their turn; nil: nobody
+}
+
+// A syncRound is one fsync and those who wait for it.
+type syncRound struct {
+	lead chan struct{} // one token: whoever takes it leads
+	done chan struct{} // closed at the end
+	err  error
+}
+
+// do returns after a sync that began after do was called.
+func (g *syncGroup) do(sync func() error) error {
+	g.mu.Lock()
+	if !g.running {
+		g.running = true
+		g.mu.Unlock()
+		return g.run(nil, sync)
+	}
+	if g.next == nil {
+		g.next = &syncRound{lead: make(chan struct{}, 1), done: make(chan struct{})}
+	}
+	r := g.next
+	g.mu.Unlock()
+	select {
+	case <-r.lead:
+		return g.run(r, sync)
+	case <-r.done:
+		return r.err
+	}
+}
+
+// run leads a round (nil: of one), and hands the lead on.
+func (g *syncGroup) run(r *syncRound, sync func() error) error {
+	if r != nil {
+		g.mu.Lock()
+		g.next = nil // whoever comes from here on may have written after the sync began
+		g.mu.Unlock()
+	}
+	err := sync()
+	if r != nil {
+		r.err = err
+		close(r.done)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.next != nil {
+		g.next.lead <- struct{}{}
+	} else {
+		g.running = false
+	}
+	return err
+}
+
+// flushIfDue flushes when flush.messages demands it, so that end is covered.
+func (l *Log) flushIfDue(cfg *Config, end Offset) error {
+	if int64(end-l.RecoveryPoint()) < cfg.FlushMessages {
+		return nil
+	}
+	return l.flushTo(end)
+}
+
+// Flush fsyncs everything below the end offset and moves the recovery point there. Concurrent calls share an fsync.
+func (l *Log) Flush() error { return l.flushTo(l.EndOffset()) }
+
+// flushTo returns once the recovery point is at or beyond end, unless the log was cut below it meanwhile.
+func (l *Log) flushTo(end Offset) error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if l.RecoveryPoint() >= min(end, l.EndOffset()) {
+		l.flushed.Store(nowMs())
+		return nil
+	}
+	return l.syncs.do(func() error { return l.sync(true) })
+}
+
+// sync makes the log durable up to its end or, without active, up to the active segment's base, and moves the recovery point.
+// Only one runs at a time.
+func (l *Log) sync(active bool) error {
+	l.mu.Lock()
+	if err := l.usable(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	segs, end, cuts := l.list(), l.EndOffset(), l.truncations
+	named, snapshots := l.active.named, l.producers.snapshots
+	if err := l.epochs.save(); err != nil {
+		l.mu.Unlock()
+		return l.diskError(err)
+	}
+	// The snapshots of segments that are synced now are worth keeping, too.
+	rp := l.RecoveryPoint()
+	var snaps []Offset
+	for _, o := range snapshots {
+		if o > rp && o <= segs[len(segs)-1].base {
+			snaps = append(snaps, o)
+		}
+	}
+	l.mu.Unlock()
+
+	last := len(segs) - 1
+	newFiles := !named
+	for i, s := range segs {
+		if i == last && !active {
+			end = s.base
+			break
+		}
+		if i < last && segs[i+1].base <= rp {
+			continue
+		}
+		if err := l.syncSegment(s, i < last); err != nil {
+			return l.fail(err)
+		}
+		newFiles = newFiles || i < last
+	}
+	if newFiles {
+		for _, o := range snaps {
+			if err := syncFile(l.at.fs, l.at.path(fileName(o, snapshotSuffix))); err != nil && !isDamage(err) {
+				return l.fail(err)
+			}
+		}
+		if err := l.at.fs.SyncDir(l.Dir()); err != nil {
+			return l.fail(err)
+		}
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.truncations != cuts {
+		// Bytes were taken back while others were synced; what is at these offsets now was perhaps not. Whoever needs it asks again.
+		return nil
+	}
+	if newFiles && l.active.seg == segs[last] {
+		l.active.named = true
+	}
+	if end > l.RecoveryPoint() {
+		l.recoveryPoint.Store(int64(end))
+	}
+	l.flushed.Store(nowMs())
+	return nil
+}
+
+// syncSegment fsyncs a segment's .log and, of a closed one, its indexes. Those of the active segment are built anew by a
+// recovery that finds the recovery point in it, so they need no fsync. A segment that is gone needs none either.
+func (l *Log) syncSegment(s *segment, closed bool) error {
+	f, err := s.acquire()
+	if errors.Is(err, errSegmentGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if !closed {
+		return nil
+	}
+	if x := s.idx.Load(); x != nil {
+		for _, x := range []*indexFile{x.offsets, x.times} {
+			if err := x.sync(); err != nil && !isDamage(err) {
+				return err
+			}
+		}
+	}
+	if len(s.aborted()) > 0 {
+		if err := syncFile(l.at.fs, l.at.path(s.name(txnIndexSuffix))); err != nil && !isDamage(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushRolled is the goroutine that a roll starts: it makes closed segments durable until none is left that is not.
+func (l *Log) flushRolled(quit <-chan struct{}) {
+	for {
+		select {
+		case <-quit:
+			return
+		default:
+		}
+		// A failure fails the log: the next append says so.
+		err := l.syncs.do(func() error { return l.sync(false) })
+		if l.background.ended("flush", func() bool { return err != nil || l.closedDurable() }) {
+			return
+		}
+	}
+}
+
+// closedDurable tells whether every closed segment is durable.
+func (l *Log) closedDurable() bool {
+	segs := l.list()
+	return l.RecoveryPoint() >= segs[len(segs)-1].base
+}

@@ -1,0 +1,228 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// A policy decides about a log's oldest segments. It is asked for each in turn, the oldest first, until it says no. Another
+// policy is another function in policies.
+type policy struct {
+	name string
+	on   func(cfg *Config) bool
+	// begin looks at the log and returns the decision about segment i: why it goes, or "".
+	begin func(v *retentionView) func(i int) (cause string, err error)
+}
+
+// A retentionView is the log as a retention pass sees it.
+type retentionView struct {
+	l        *Log
+	cfg      *Config
+	segments []*segment
+	start    Offset
+	now      int64 // ms
+}
+
+var policies = []policy{
+	{
+		name: "log start offset",
+		on:   func(*Config) bool { return true },
+		begin: func(v *retentionView) func(int) (string, error) {
+			return func(i int) (string, error) {
+				if i+1 < len(v.segments) && v.segments[i+1].base <= v.start {
+					return fmt.Sprintf("it lies below the log start offset %d", v.start), nil
+				}
+				return "", nil
+			}
+		},
+	},
+	{
+		name: "retention.bytes",
+		on:   func(c *Config) bool { return c.Delete && c.RetentionBytes >= 0 },
+		begin: func(v *retentionView) func(int) (string, error) {
+			total := int64(0)
+			for _, s := range v.segments {
+				total += s.size.Load()
+			}
+			over := total - v.cfg.RetentionBytes
+			return func(i int) (string, error) {
+				size := v.segments[i].size.Load()
+				if over-size < 0 {
+					return "", nil
+				}
+				over -= size
+				return fmt.Sprintf("retention.bytes %d: the log has %d more", v.cfg.RetentionBytes, over+size), nil
+			}
+		},
+	},
+	{
+		name: "retention.ms",
+		on:   func(c *Config) bool { return c.Delete && c.RetentionMs >= 0 },
+		begin: func(v *retentionView) func(int) (string, error) {
+			return func(i int) (string, error) {
+				ms, err := v.l.retentionTime(v.segments[i])
+				if err != nil || ms > v.now || v.now-ms <= v.cfg.RetentionMs {
+					return "", err
+				}
+				return fmt.Sprintf("retention.ms %d: its newest record is %d ms old", v.cfg.RetentionMs, v.now-ms), nil
+			}
+		},
+	},
+}
+
+// DeleteOldSegments applies retention (log start, size, time: facts log-behaviour.md §8) to segments wholly below hw; it returns how many went.
+func (l *Log) DeleteOldSegments(hw Offset) (int, error) {
+	total := 0
+	for _, p := range policies {
+		n, err := l.applyPolicy(p, hw)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (l *Log) applyPolicy(p policy, hw Offset) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	v := &retentionView{l, l.config.Load(), l.list(), l.StartOffset(), nowMs()}
+	if !p.on(v.cfg) {
+		return 0, nil
+	}
+	decide := p.begin(v)
+	var causes []string
+	for i, s := range v.segments {
+		bound, last := l.EndOffset(), i == len(v.segments)-1
+		if !last {
+			bound = v.segments[i+1].base
+		}
+		if hw < bound || last && s.size.Load() == 0 {
+			break
+		}
+		cause, err := decide(i)
+		if err != nil {
+			return 0, err
+		}
+		if cause == "" {
+			break
+		}
+		causes = append(causes, cause)
+	}
+	n := len(causes)
+	if n == 0 {
+		return 0, nil
+	}
+	if n == len(v.segments) {
+		if err := l.roll(l.EndOffset(), "every segment is to be deleted, and one must remain"); err != nil {
+			return 0, err
+		}
+	}
+	segs := l.list()
+	if err := l.raiseStart(segs[n].base, p.name); err != nil {
+		return 0, err
+	}
+	for i, cause := range causes {
+		l.event("delete-segment", segs[i].base, "%s, %d bytes: %s", segs[i].name(logSuffix), segs[i].size.Load(), cause)
+	}
+	kept := segs[n:len(segs):len(segs)]
+	l.segments.Store(&kept)
+	return n, l.discard(segs[:n])
+}
+
+// raiseStart moves the log start offset up. mu is held.
+func (l *Log) raiseStart(start Offset, cause string) error {
+	if start <= l.StartOffset() {
+		return nil
+	}
+	l.start.Store(int64(start))
+	if l.RecoveryPoint() < start {
+		l.recoveryPoint.Store(int64(start))
+	}
+	l.event("log-start", start, "%s", cause)
+	l.producers.txns.forgetBelow(start)
+	if err := l.epochs.cutStart(start); err != nil {
+		return l.diskError(err)
+	}
+	return nil
+}
+
+// DeleteRecords raises the log start offset to offset, never lowers it, and returns the log start. Whole segments below it go with DeleteOldSegments.
+func (l *Log) DeleteRecords(offset Offset) (Offset, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	if end := l.EndOffset(); offset < 0 || offset > end {
+		return 0, &OutOfRangeError{l.partition, offset, l.StartOffset(), end}
+	}
+	if err := l.raiseStart(offset, "records below it were deleted on demand"); err != nil {
+		return 0, err
+	}
+	return l.StartOffset(), nil
+}
+
+// discard takes away the files of segments that are no longer in the list: their names end in .deleted now, and they are
+// unlinked after file.delete.delay.ms, or at the next start. mu is held.
+func (l *Log) discard(gone []*segment) error {
+	var names []string
+	var errs error
+	away := func(name string) {
+		err := l.at.fs.Rename(l.at.path(name), l.at.path(name+deletedSuffix))
+		switch {
+		case err == nil:
+			names = append(names, name+deletedSuffix)
+		case !errors.Is(err, fs.ErrNotExist):
+			errs = errors.Join(errs, err)
+		}
+	}
+	for _, s := range gone {
+		s.retire()
+		for _, suffix := range segmentSuffixes {
+			away(s.name(suffix))
+		}
+		if i, found := slices.BinarySearch(l.producers.snapshots, s.base); found {
+			away(fileName(s.base, snapshotSuffix))
+			l.producers.snapshots = slices.Delete(slices.Clone(l.producers.snapshots), i, i+1)
+		}
+	}
+	if errs != nil {
+		return l.diskError(errs)
+	}
+	delay := time.Duration(min(l.config.Load().FileDeleteDelayMs, int64(time.Hour/time.Millisecond)*24*365)) * time.Millisecond
+	l.deletions.add(deletion{time.Now().Add(delay), names})
+	l.background.start("delete", l.unlinkLater)
+	return nil
+}
+
+// unlinkLater is the goroutine that removes .deleted files when their time has come, until none is left or the log closes.
+func (l *Log) unlinkLater(quit <-chan struct{}) {
+	for {
+		d, ok := l.deletions.first()
+		if !ok {
+			if l.background.ended("delete", func() bool { _, ok := l.deletions.first(); return !ok }) {
+				return
+			}
+			continue
+		}
+		timer := time.NewTimer(time.Until(d.at))
+		select {
+		case <-quit:
+			timer.Stop()
+			return // what is left is removed by the next Open
+		case <-timer.C:
+		}
+		for _, name := range d.names {
+			// Whether it fails or not, the next Open tries again.
+			_ = l.at.fs.Remove(l.at.path(name))
+		}
+		l.deletions.pop()
+	}
+}
