@@ -55,7 +55,7 @@ func Validate(b Batch, rules Rules, buf []byte) (Verdict, error) {
 	}
 	v := validations.get()
 	defer v.close()
-	v.batch, v.rules, v.target, v.buf = b, &rules, target, buf
+	v.batch, v.rules, v.target, v.buf = b, rules, target, buf
 	v.rewrite = target != b.Codec()
 	err := v.run()
 	if err == errRenumber { // found too late to begin copying: once more, from the start
@@ -126,7 +126,7 @@ var validations = pool[*validation]{new: func() *validation { return new(validat
 type validation struct {
 	window
 	batch   Batch
-	rules   *Rules
+	rules   Rules
 	target  Codec
 	buf     []byte
 	rewrite bool
@@ -253,7 +253,7 @@ func (v *validation) renumber(s *sketch, i int32) error {
 
 // check is what a log demands of a single record.
 func (v *validation) check(s *sketch, i int32, timestamp int64) {
-	r := v.rules
+	r := &v.rules
 	switch {
 	case r.Compacted && s.keySize < 0:
 		v.blame(i, "Compacted topic cannot accept message without key in topic partition %s", r.Partition)

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -374,9 +376,18 @@ func TestRecompress(t *testing.T) {
 	}
 }
 
-// text is what a reader makes of a batch.
+// text is what a reader makes of a batch, long keys and values by their checksum.
 func text(t testing.TB, b Batch) string {
 	t.Helper()
+	brief := func(b []byte) string {
+		switch {
+		case b == nil:
+			return "null"
+		case len(b) > 40:
+			return fmt.Sprintf("%d:%08x", len(b), crc32.ChecksumIEEE(b))
+		}
+		return strconv.Quote(string(b))
+	}
 	var s strings.Builder
 	var r Reader
 	if err := r.Reset(b, 1<<30); err != nil {
@@ -384,7 +395,11 @@ func text(t testing.TB, b Batch) string {
 	}
 	for r.Next() {
 		rec := r.Record()
-		fmt.Fprintf(&s, "%d @%d %#v=%#v %#v\n", rec.Offset, rec.Timestamp, rec.Key, rec.Value, rec.Headers)
+		fmt.Fprintf(&s, "%d @%d %s=%s", rec.Offset, rec.Timestamp, brief(rec.Key), brief(rec.Value))
+		for _, h := range rec.Headers {
+			fmt.Fprintf(&s, " %s:%s", brief([]byte(h.Key)), brief(h.Value))
+		}
+		s.WriteByte('\n')
 	}
 	if r.Err() != nil {
 		t.Fatal(r.Err())
