@@ -19,9 +19,6 @@ type api struct {
 // apis is the table: what is not in it is neither served nor listed. The versions are those of Kafka 4.3.
 func (n *Node) apis() []api {
 	return []api{
-		{kmsg.Produce, 0, 13, -1, n.handleProduce}, // which closes on 0-2
-		{kmsg.Fetch, 4, 18, -1, n.handleFetch},
-		{kmsg.ListOffsets, 1, 11, -1, n.handleListOffsets},
 		{kmsg.Produce, produceMin, 13, 0, n.handleProduce},
 		{kmsg.Fetch, 4, 18, -1, n.handleFetch},
 		{kmsg.ListOffsets, 1, 11, -1, n.handleListOffsets},
@@ -33,14 +30,14 @@ func (n *Node) apis() []api {
 		{kmsg.DeleteRecords, 0, 2, -1, n.handleDeleteRecords},
 		{kmsg.InitProducerID, 0, 5, -1, n.handleInitProducerID},
 		{kmsg.OffsetForLeaderEpoch, 2, 4, -1, n.handleOffsetForLeaderEpoch},
-		{kmsg.DeleteRecords, 0, 2, -1, n.handleDeleteRecords},
-		{kmsg.InitProducerID, 0, 5, -1, n.handleInitProducerID},
-		{kmsg.OffsetForLeaderEpoch, 2, 4, -1, n.handleOffsetForLeaderEpoch},
+		{kmsg.DescribeConfigs, 1, 4, -1, n.handleDescribeConfigs},
+		{kmsg.AlterConfigs, 0, 2, -1, n.handleAlterConfigs},
 		{kmsg.DescribeLogDirs, 1, 5, -1, n.handleDescribeLogDirs},
 		{kmsg.CreatePartitions, 0, 3, -1, n.handleCreatePartitions},
+		{kmsg.IncrementalAlterConfigs, 0, 1, -1, n.handleIncrementalAlterConfigs},
 		{kmsg.DescribeCluster, 0, 2, -1, n.handleDescribeCluster},
 		{kmsg.DescribeProducers, 0, 0, -1, n.handleDescribeProducers},
-		{kmsg.DescribeProducers, 0, 0, -1, n.handleDescribeProducers},
+		{kmsg.ListConfigResources, 0, 1, -1, n.handleListConfigResources},
 		{kmsg.DescribeTopicPartitions, 0, 0, -1, n.handleDescribeTopicPartitions},
 	}
 }
