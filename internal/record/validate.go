@@ -165,8 +165,9 @@ func (v *validation) run() error {
 		return err
 	}
 	base := b.BaseTimestamp()
+	var s sketch
 	for i := range b.Count() {
-		s, whole, fault, err := v.window.next()
+		whole, fault, err := v.window.next(&s)
 		if err == nil && fault == "" && !whole {
 			fault, err = v.long(&s, i)
 		} else if err == nil && fault == "" {

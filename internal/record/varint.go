@@ -20,7 +20,12 @@ func varint32(b []byte) (v int32, n int) {
 	return longVarint32(b)
 }
 
+// longVarint32 is the part of varint32 that is not worth inlining; two bytes, as lengths mostly have, come first.
 func longVarint32(b []byte) (v int32, n int) {
+	if len(b) >= 2 && b[0] >= 0x80 && b[1] < 0x80 {
+		u := uint32(b[0]&0x7f) | uint32(b[1])<<7
+		return int32(u>>1) ^ -int32(u&1), 2
+	}
 	var u uint32
 	for i, c := range b[:min(len(b), maxVarint32)] {
 		u |= uint32(c&0x7f) << (7 * i)
@@ -33,6 +38,13 @@ func longVarint32(b []byte) (v int32, n int) {
 
 // varint64 is varint32 for 64 bits.
 func varint64(b []byte) (v int64, n int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
+	}
+	return longVarint64(b)
+}
+
+func longVarint64(b []byte) (v int64, n int) {
 	var u uint64
 	for i, c := range b[:min(len(b), maxVarint64)] {
 		u |= uint64(c&0x7f) << (7 * i)

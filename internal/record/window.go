@@ -125,9 +125,9 @@ func faultRead(size, read int) string {
 	return fmt.Sprintf("Invalid record size: expected to read %d bytes in record payload, but instead read %d", size, read)
 }
 
-// next reads the sketch of the next record and leaves it in view where it fits, with whole true; else its head alone is
+// next makes s the sketch of the next record and leaves that in view where it fits, with whole true; else its head alone is
 // in view, and walkLong must pass over it. A fault is about this record; err says that no more can be read.
-func (w *window) next() (s sketch, whole bool, fault string, err error) {
+func (w *window) next(s *sketch) (whole bool, fault string, err error) {
 	const most = maxVarint32 + 1 + maxVarint64 + maxVarint32 // of the head
 	if len(w.view) < most {
 		w.want(most)
@@ -135,66 +135,67 @@ func (w *window) next() (s sketch, whole bool, fault string, err error) {
 	size, n := varint32(w.view)
 	if n == 0 {
 		if err := w.failed(); err != nil {
-			return s, false, "", err
+			return false, "", err
 		}
 		if len(w.view) < maxVarint32 {
-			return s, false, faultEnd, nil
+			return false, faultEnd, nil
 		}
-		return s, false, faultStructure, nil
+		return false, faultStructure, nil
 	}
 	if size < 1 {
-		return s, false, faultStructure, nil
+		return false, faultStructure, nil
 	}
 	s.size = n + int(size)
 	if len(w.view) < s.size && (w.in == nil || s.size <= windowBytes) && !w.want(s.size) {
 		if err := w.failed(); err != nil {
-			return s, false, "", err
+			return false, "", err
 		}
-		return s, false, faultSize(int(size), len(w.view)-n), nil
+		return false, faultSize(int(size), len(w.view)-n), nil
 	}
 	whole = len(w.view) >= s.size
 	body := w.view[n:min(s.size, len(w.view))]
 	at := 1
 	var k int
 	if s.timestampDelta, k = varint64(body[at:]); k == 0 {
-		return s, whole, faultStructure, nil
+		return whole, faultStructure, nil
 	}
 	at += k
 	if s.offsetDelta, k = varint32(body[at:]); k == 0 {
-		return s, whole, faultStructure, nil
+		return whole, faultStructure, nil
 	}
 	at += k
 	s.head = n + at
 	if whole {
 		fault = s.fill(body, at)
 	}
-	return s, whole, fault, nil
+	return whole, fault, nil
 }
 
 // fill reads the rest of a record that is wholly in view, from at on.
 func (s *sketch) fill(body []byte, at int) (fault string) {
 	var k int
-	for _, field := range [...]*int32{&s.keySize, &s.valueSize} {
-		if *field, k = varint32(body[at:]); k == 0 {
-			return faultStructure
-		}
-		at += k
-		if *field > 0 {
-			if int(*field) > len(body)-at {
-				return faultStructure
-			}
-			at += int(*field)
-		}
+	if s.keySize, k = varint32(body[at:]); k == 0 {
+		return faultStructure
+	}
+	at += k + int(max(0, s.keySize))
+	if at >= len(body) {
+		return faultStructure
+	}
+	if s.valueSize, k = varint32(body[at:]); k == 0 {
+		return faultStructure
+	}
+	at += k + int(max(0, s.valueSize))
+	if at >= len(body) {
+		return faultStructure
+	}
+	if body[at] == 0 && at+1 == len(body) { // no headers
+		return ""
 	}
 	count, k := varint32(body[at:])
 	if k == 0 {
 		return faultStructure
 	}
-	at += k
-	if count == 0 && at == len(body) {
-		return ""
-	}
-	return fillHeaders(body, at, count)
+	return fillHeaders(body, at+k, count)
 }
 
 func fillHeaders(body []byte, at int, count int32) (fault string) {
