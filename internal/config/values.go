@@ -11,19 +11,19 @@ type Source int8
 
 const (
 	DynamicTopic         Source = 1
-	DynamicBrokerLogger  Source = 2
-	DynamicBroker        Source = 3
-	DynamicDefaultBroker Source = 4
-	StaticBroker         Source = 5
-	Default              Source = 6
+	DynamicBroker        Source = 2
+	DynamicDefaultBroker Source = 3
+	StaticBroker         Source = 4
+	Default              Source = 5
+	DynamicBrokerLogger  Source = 6
 	DynamicClientMetrics Source = 7
 	DynamicGroup         Source = 8
 )
 
 // String is Kafka's name of the source, as its tools print it.
 func (s Source) String() string {
-	names := [...]string{"UNKNOWN", "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG",
-		"STATIC_BROKER_CONFIG", "DEFAULT_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG", "DYNAMIC_GROUP_CONFIG"}
+	names := [...]string{"UNKNOWN", "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG",
+		"DEFAULT_CONFIG", "DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG", "DYNAMIC_GROUP_CONFIG"}
 	if s < 0 || int(s) >= len(names) {
 		return names[0]
 	}
