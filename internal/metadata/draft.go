@@ -285,7 +285,7 @@ func (d *draft) removeTopic(r *kmeta.RemoveTopicRecord) error {
 	return nil
 }
 
-// clearELR forgets eligible leader replicas. Unlike a change, it does not raise the partition epoch.
+// clearELR forgets eligible leader replicas. Like any change it raises the epoch of a partition that had some.
 func (d *draft) clearELR(r *kmeta.ClearELRRecord) error {
 	if r.TopicName != "" {
 		t := d.img.Topic(r.TopicName)
@@ -313,6 +313,7 @@ func (d *draft) clearTopicELR(t *Topic) error {
 		}
 		cleared := *p
 		cleared.ELR, cleared.LastKnownELR = nil, nil
+		cleared.PartitionEpoch++
 		t.Partitions[n] = &cleared
 	}
 	return nil

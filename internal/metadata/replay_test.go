@@ -182,6 +182,65 @@ func TestDelta(t *testing.T) {
 	}
 }
 
+func TestClearELR(t *testing.T) {
+	with := func(topic byte, id int32, elr, last []int32) *kmeta.PartitionRecord {
+		r := partitionRecord(topic, id)
+		r.EligibleLeaderReplicas, r.LastKnownELR = elr, last
+		return r
+	}
+	base := []kmeta.Record{topicRecord(1), with(1, 0, []int32{1}, nil), with(1, 1, nil, nil), topicRecord(2), with(2, 0, nil, []int32{2})}
+	for _, test := range []struct {
+		topic string
+		want  string // ELR, last known ELR and epoch of t1-0, t1-1 and t2-0
+	}{
+		{"t1", "[][]1 [][]0 [][2]0 "},
+		{"t2", "[1][]0 [][]0 [][]1 "},
+		{"", "[][]1 [][]0 [][]1 "},
+	} {
+		img, delta, err := NewReplayer(replayAll(t, base...)).Replay([]kmeta.Record{&kmeta.ClearELRRecord{TopicName: test.topic}}, 9, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, changed := "", 0
+		for topic := range img.Topics() {
+			for _, p := range topic.Partitions {
+				got += fmt.Sprintf("%v%v%d ", p.ELR, p.LastKnownELR, p.PartitionEpoch)
+				changed += int(p.PartitionEpoch)
+			}
+		}
+		if got != test.want || len(delta.Changed) != changed {
+			t.Errorf("of %q: %s, want %s; changed %v", test.topic, got, test.want, delta.Changed)
+		}
+	}
+}
+
+// What goes and comes again within a batch is there.
+func TestGoneAndBack(t *testing.T) {
+	set := func(v *string) *kmeta.ConfigRecord {
+		return &kmeta.ConfigRecord{ResourceType: TopicResource, ResourceName: "t1", Name: "k", Value: v}
+	}
+	quota := func(remove bool) *kmeta.ClientQuotaRecord {
+		return &kmeta.ClientQuotaRecord{Entity: []kmeta.EntityData{{EntityType: "user"}}, Key: "k", Value: 2, Remove: remove}
+	}
+	again := topicRecord(1)
+	again.TopicID = UUID{7}
+	img := replayAll(t, topicRecord(1), set(ptr("1")), set(nil), set(ptr("2")),
+		&kmeta.RemoveTopicRecord{TopicID: UUID{1}}, again, set(ptr("3")), quota(false), quota(true), quota(false))
+	if v, _ := img.Config(TopicResource, "t1", "k"); v != "3" {
+		t.Errorf("k is %q", v)
+	}
+	if v, _ := replayAll(t, set(ptr("1")), set(nil), set(ptr("2"))).Config(TopicResource, "t1", "k"); v != "2" {
+		t.Errorf("k is %q", v)
+	}
+	if q := img.Quota([]QuotaEntity{{"user", nil}}); q == nil || q.Values["k"] != 2 {
+		t.Errorf("the quota is %v", q)
+	}
+	_, _, err := NewReplayer(img).Replay([]kmeta.Record{partitionRecord(7, 0), &kmeta.RemoveTopicRecord{TopicID: UUID{7}}, partitionRecord(7, 1)}, 20, 0)
+	if err == nil {
+		t.Error("a partition came to a topic that was gone")
+	}
+}
+
 // Each batch is a line of records: t2 creates topic 2; "(", ")" and "!" begin, end and abort a metadata transaction; "-" is none.
 // After "=" stand the topics that show, and the image's offset.
 func TestTransactions(t *testing.T) {
