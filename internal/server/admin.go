@@ -19,13 +19,23 @@ type admin struct {
 	serving sync.WaitGroup
 }
 
-// startAdmin listens on admin.listener; without one it returns nil, which is an admin that serves nobody.
+// startAdmin listens on admin.listener; without one it returns nil, which is an admin that serves nobody. A second node on a machine
+// that was told nothing finds the default port taken: that is no reason not to serve clients.
 func startAdmin(n *Node) (*admin, error) {
 	address := n.value("admin.listener").Text
 	if address == "" {
 		return nil, nil
 	}
 	l, err := n.options.Listen("tcp", address)
+	if _, asked := n.options.Properties["admin.listener"]; err != nil && !asked {
+		n.log.Warn("no metrics are served: set admin.listener to another address, or to nothing", "error", err)
+		return nil, nil
+	}
+	if err != nil && n.options.Properties["admin.listener"] == "" {
+		// Nobody asked for this very port: a second node on a machine goes without.
+		n.log.Warn("no metrics are served: the default admin.listener is taken", "address", address, "error", err)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("admin.listener: %w", err)
 	}
