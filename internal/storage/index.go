@@ -226,11 +226,15 @@ func (x *indexFile) drop() {
 }
 
 // An indexDamage says why an index's file is not to be believed.
-type indexDamage struct{ reason string }
+type indexDamage struct {
+	reason string
+	// emptyFile is set where the only suspicion is that the index of that name has no entries. It may have none rightly.
+	emptyFile string
+}
 
 func (e *indexDamage) Error() string { return e.reason }
 
-func damagef(format string, args ...any) error { return &indexDamage{fmt.Sprintf(format, args...)} }
+func damagef(format string, args ...any) error { return &indexDamage{reason: fmt.Sprintf(format, args...)} }
 
 // load reads the file and checks every entry: both fields rise, none is negative, and a and b stay below their limits.
 // The zeros of a file that was never cut are damage, too. Damage is what isDamage says; other errors are the disk's.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -60,15 +61,19 @@ func (l *Log) loadIndexes(s *segment) (*segmentIndexes, error) {
 	last, ok := x.times.lastEntry()
 	if !ok {
 		if size > 0 {
-			return nil, fmt.Errorf("%s: %w", x.times.name, damagef("no entry for a log of %d bytes", size))
+			return nil, emptyIndex(x.times, size)
 		}
 		last = entry{-1, 0}
 	}
 	if x.offsets.count() == 0 && size > emptyIndexBytes+int64(cfg.IndexInterval) {
-		return nil, fmt.Errorf("%s: %w", x.offsets.name, damagef("no entry for a log of %d bytes", size))
+		return nil, emptyIndex(x.offsets, size)
 	}
 	s.setLargest(entry{last.a, int64(s.base) + last.b})
 	return x, nil
+}
+
+func emptyIndex(x *indexFile, size int64) error {
+	return &indexDamage{fmt.Sprintf("%s has no entry for a log of %d bytes", x.name, size), x.name}
 }
 
 // An indexBuilder makes a segment's two indexes from its batches, in order: the rules by which an append indexes, too.
@@ -136,7 +141,11 @@ func (l *Log) rebuildIndexes(s *segment, f vfs.File, cause error) (*segmentIndex
 		return nil, scan, scan.err
 	}
 	b.finish()
-	if cause != nil && (b.x.offsets.count() > 0 || b.x.times.count() > 0) {
+	var damage *indexDamage
+	if errors.As(cause, &damage) && (damage.emptyFile == b.x.times.name && b.x.times.count() == 0 ||
+		damage.emptyFile == b.x.offsets.name && b.x.offsets.count() == 0) {
+		b.x.offsets.touched, b.x.times.touched = false, false
+	} else {
 		l.event("rebuild-index", s.base, "%v: built anew from %s", cause, s.name(logSuffix))
 	}
 	for _, x := range []*indexFile{b.x.offsets, b.x.times} {

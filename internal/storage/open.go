@@ -503,5 +503,6 @@ func (op *opening) settleProducers(segs []*segment, start Offset) error {
 	if err := op.producersTo(segs, op.end, start); err != nil {
 		return err
 	}
+	ps.snapped = max(ps.snapped, start)
 	return ps.snapshot(false)
 }

@@ -163,6 +163,7 @@ func (ps *producers) adopt(all []*producer, expired func(*producer) bool) {
 // snapshots are removed. It returns a note of what was wrong with them, for an event.
 func (ps *producers) load(start, end Offset, expired func(*producer) bool) (notes []string, err error) {
 	ps.clear(start)
+	ps.snapped = start // a log without records needs no file that says so
 	for i := len(ps.snapshots) - 1; i >= 0; i-- {
 		offset := ps.snapshots[i]
 		if offset > end || offset <= start {

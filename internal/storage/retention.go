@@ -147,6 +147,9 @@ func (l *Log) raiseStart(start Offset, cause string) error {
 	}
 	l.event("log-start", start, "%s", cause)
 	l.producers.txns.forgetBelow(start)
+	if len(l.producers.snapshots) == 0 {
+		l.producers.snapped = max(l.producers.snapped, start)
+	}
 	if err := l.epochs.cutStart(start); err != nil {
 		return l.diskError(err)
 	}

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/quire-log/quire/internal/vfs"
 )
@@ -16,7 +18,7 @@ import (
 //	| version |  crc  | count | entries |        version 1; crc is CRC-32C of everything after it
 //	+---------+-------+-------+---------+-----
 //
-//	entry, 46 bytes, in no order:
+//	entry, 46 bytes; ours rise by producer id, in Kafka's order means nothing:
 //	0            8       10             14           22            26          34                 38              46
 //	+------------+-------+--------------+------------+-------------+-----------+------------------+---------------+
 //	| producerId | epoch | lastSequence | lastOffset | offsetDelta | timestamp | coordinatorEpoch | txnFirstOffset|
@@ -36,7 +38,8 @@ func appendSnapshot(dst []byte, producers map[int64]*producer) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, snapshotVersion)
 	dst = binary.BigEndian.AppendUint32(dst, 0)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(producers)))
-	for _, p := range producers {
+	for _, id := range slices.Sorted(maps.Keys(producers)) {
+		p := producers[id]
 		last := sentBatch{lastSequence: -1, lastOffset: -1}
 		if n := len(p.sent); n > 0 {
 			last = p.sent[n-1]
