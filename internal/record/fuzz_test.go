@@ -23,6 +23,7 @@ func seeds(f *testing.F) (all [][]byte) {
 	}
 	for c := None; c <= Zstd; c++ {
 		all = append(all, batchOf(f, c, at(1), Record{Timestamp: 2, Headers: []Header{{"h", nil}}}, Record{Value: bytes.Repeat([]byte("v"), 300)}))
+		all = append(all, batchOf(f, c, Record{Value: make([]byte, 3*windowBytes), Headers: []Header{{"h", nil}}}, at(1)))
 		if c < Zstd {
 			all = append(all, wrap(f, oldMessage{magic: 1, offset: 1}, c, oldMessage{magic: 1}, oldMessage{magic: 1, offset: 1}))
 		}

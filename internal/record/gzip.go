@@ -21,7 +21,11 @@ type gzipInflater struct {
 
 func (g *gzipInflater) reset(src []byte) error {
 	g.src.Reset(src)
-	return gzipError(g.r.Reset(&g.src))
+	err := g.r.Reset(&g.src)
+	if err == io.EOF { // there is no stream, not even an empty one
+		err = io.ErrUnexpectedEOF
+	}
+	return gzipError(err)
 }
 
 func (g *gzipInflater) Read(p []byte) (int, error) {

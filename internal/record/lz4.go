@@ -40,14 +40,13 @@ var lz4Inflaters = pool[*lz4Inflater]{new: func() *lz4Inflater { return &lz4Infl
 
 type lz4Inflater struct {
 	blocks
-	src        []byte
-	flags      byte
-	blockMax   int
-	left       uint64 // of the content size
-	content    xxh32
-	done       bool
-	anyHC      bool // magic 0
-	headerSize int
+	src      []byte
+	flags    byte
+	blockMax int
+	left     uint64 // of the content size
+	content  xxh32
+	done     bool
+	anyHC    bool // magic 0
 }
 
 func (l *lz4Inflater) has(bit byte) bool { return l.flags&(1<<bit) != 0 }

@@ -146,11 +146,20 @@ func wantFault(t *testing.T, name string, b Batch, rules Rules, fault Fault, mes
 func hostile() map[string][]byte {
 	record := func(b ...byte) []byte { return append(binary.AppendVarint(nil, int64(len(b))), b...) }
 	most := binary.AppendVarint(nil, math.MaxInt32)
+	long := binary.AppendVarint(nil, 100_000) // longer than the window
 	return map[string][]byte{
 		"no records":               {},
 		"length beyond the batch":  {0x7e, 0, 0, 0, 1, 2, 'a', 0},
 		"length of 2 GiB":          append(most[:len(most):len(most)], 0, 0, 0, 1, 2, 'a', 0),
 		"negative length":          {0x03, 0, 0, 0, 1, 2, 'a', 0},
+		"long, and nothing":        append([]byte{}, long...),
+		"long, and attributes":     append(long[:len(long):len(long)], 0),
+		"long, and half a head":    append(long[:len(long):len(long)], 0, 0xff),
+		"long, and a head":         append(long[:len(long):len(long)], 0, 0, 0),
+		"long, and half a key":     append(long[:len(long):len(long)], 0, 0, 0, 20, 'k'),
+		"long, key longer":         append(append(long[:len(long):len(long)], 0, 0, 0), most...),
+		"long, headers missing":    append(append(append(long[:len(long):len(long)], 0, 0, 0, 1), appendVarints(nil, 99_980)...), make([]byte, 99_980)...),
+		"long, bytes left over":    append(long[:len(long):len(long)], make([]byte, 100_000)...),
 		"length 0":                 {0x00},
 		"length that never ends":   {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 		"length cut off":           {0xff},

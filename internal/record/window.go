@@ -154,6 +154,9 @@ func (w *window) next(s *sketch) (whole bool, fault string, err error) {
 	}
 	whole = len(w.view) >= s.size
 	body := w.view[n:min(s.size, len(w.view))]
+	if len(body) == 0 { // a long one was announced
+		return false, faultEnd, w.failed()
+	}
 	at := 1
 	var k int
 	if s.timestampDelta, k = varint64(body[at:]); k == 0 {
