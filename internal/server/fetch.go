@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,6 +128,10 @@ func (n *Node) handleFetch(ctx context.Context, req *wire.Request) wire.Response
 		return wire.Stream(req, &s.body, s.free)
 	}
 	img := n.fetch(ctx, req, s)
+	if img == nil {
+		s.free()
+		return wire.Close(ctx.Err()) // an empty answer would only have the client ask again
+	}
 	answers := s.settle(n.fetchSessions, session, incremental)
 	s.encode(req, img, answers)
 	return wire.Stream(req, &s.body, s.free)
@@ -257,7 +262,7 @@ func (session *fetchSession) update(s *fetchState) (size int, code int16) {
 	return len(s.parts), codeNone
 }
 
-// fetch reads, and waits while there is too little to answer with. It returns the image by which it read last.
+// fetch reads, and waits while there is too little to answer with. It returns the image by which it read last, nil if ctx ended.
 func (n *Node) fetch(ctx context.Context, req *wire.Request, s *fetchState) *metadata.Image {
 	h := &s.head
 	maxBytes := min(h.maxBytes, n.fetchMaxBytes)
@@ -295,7 +300,7 @@ func (n *Node) fetch(ctx context.Context, req *wire.Request, s *fetchState) *met
 		case <-timer.C:
 			return img
 		case <-ctx.Done():
-			return img
+			return nil
 		}
 	}
 }
@@ -352,7 +357,7 @@ func (n *Node) read(s *fetchState, img *metadata.Image, maxBytes int32, minBytes
 			p.result, enough = fetchFailed(code), true
 			continue
 		}
-		p.result = n.readPartition(h, p, min(int64(p.ask.maxBytes), left), total == 0)
+		p.result = n.readPartition(h, img, p, min(int64(p.ask.maxBytes), left), total == 0)
 		if p.result.code != codeNone || p.result.diverges {
 			enough = true
 		}
@@ -365,10 +370,17 @@ func (n *Node) read(s *fetchState, img *metadata.Image, maxBytes int32, minBytes
 }
 
 // readPartition finds what a partition has for the client: at most limit bytes, or a batch that is larger if first.
-func (n *Node) readPartition(h *fetchRequest, part *fetchPart, limit int64, first bool) fetched {
+func (n *Node) readPartition(h *fetchRequest, img *metadata.Image, part *fetchPart, limit int64, first bool) fetched {
 	p := n.partition(h, part.key)
-	if p == nil {
-		return fetchFailed(codeNotLeaderOrFollower)
+	if p == nil || p.Gone() {
+		said := h.topic(img, part.key).Partitions[part.key.partition]
+		switch {
+		case !slices.Contains(said.Replicas, n.id):
+			return fetchFailed(codeNotLeaderOrFollower)
+		case h.byIDs: // it is being deleted: replicas go before metadata says so
+			return fetchFailed(codeUnknownTopicID)
+		}
+		return fetchFailed(codeUnknownTopicOrPartition)
 	}
 	ask := &part.ask
 	if err := p.CheckLeader(replica.Epoch(ask.leaderEpoch)); err != nil {
@@ -412,10 +424,10 @@ func (n *Node) readPartition(h *fetchRequest, part *fetchPart, limit int64, firs
 	}
 	data, err := log.Read(offset, storage.ReadOptions{MaxBytes: limit, Limit: end, MinOneBatch: first})
 	if err != nil {
-		if p.Gone() {
-			return fetchFailed(codeUnknownTopicOrPartition)
-		}
 		code, _ := errorCode(err)
+		if p.Gone() {
+			code = codeUnknownTopicOrPartition
+		}
 		if code == codeUnknownServerError || code == codeKafkaStorageError {
 			n.log.Error("a fetch failed", "partition", p.TopicPartition().String(), "offset", offset, "error", err)
 		}

@@ -74,7 +74,6 @@ func (w *produceWalk) topicMin() int {
 	return 1 + 1
 }
 
-// count is how many topics there are, before the first, or partitions, before the first of a topic.
 func (w *produceWalk) nextTopic() bool {
 	if w.topics == 0 {
 		w.r.Tags(nil)
@@ -166,7 +165,10 @@ func (n *Node) handleProduce(ctx context.Context, req *wire.Request) wire.Respon
 		}
 		return wire.NoResponse()
 	}
-	s.await(ctx, req, time.Duration(w.timeoutMs)*time.Millisecond)
+	if err := s.await(ctx, req, time.Duration(w.timeoutMs)*time.Millisecond); err != nil {
+		s.free()
+		return wire.Close(err)
+	}
 	s.encode(req, img)
 	return wire.Stream(req, &s.body, s.free)
 }
@@ -287,8 +289,8 @@ func appendFailed(p *replica.Partition, err error) produced {
 	return r
 }
 
-// await waits until the high watermarks have reached what was appended with acks=all. Alone, a node's have.
-func (s *produceState) await(ctx context.Context, req *wire.Request, timeout time.Duration) {
+// await waits until the high watermarks have reached what was appended with acks=all. Alone, a node's have. The error is ctx's.
+func (s *produceState) await(ctx context.Context, req *wire.Request, timeout time.Duration) error {
 	var waiter *replica.Waiter
 	var timer *time.Timer
 	for {
@@ -302,13 +304,13 @@ func (s *produceState) await(ctx context.Context, req *wire.Request, timeout tim
 				r.await = 0
 			} else if err := r.partition.CheckLeader(-1); err != nil {
 				code, _ := errorCode(err)
-				*r = produced{partition: r.partition, code: code, base: invalidOffset, time: -1, logStart: invalidOffset}
+				*r = failed(code)
 			} else {
 				open = true
 			}
 		}
 		if !open {
-			return
+			return nil
 		}
 		if waiter == nil {
 			req.Waits()
@@ -327,13 +329,14 @@ func (s *produceState) await(ctx context.Context, req *wire.Request, timeout tim
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
+			return ctx.Err()
 		}
 		for i := range s.results {
 			if r := &s.results[i]; r.await != 0 {
-				*r = produced{partition: r.partition, code: codeRequestTimedOut, base: invalidOffset, time: -1, logStart: invalidOffset}
+				*r = failed(codeRequestTimedOut)
 			}
 		}
-		return
+		return nil
 	}
 }
 

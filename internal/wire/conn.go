@@ -474,7 +474,7 @@ func (c *Conn) flushBeforeWait() {
 func (c *Conn) tell(err error) {
 	var closed *closeError
 	switch {
-	case errors.Is(err, errDrained), c.server.draining.Load():
+	case errors.Is(err, errDrained), c.ctx.Err() != nil: // the server closes, or the client is gone
 	case errors.As(err, &closed):
 		c.server.faults.report("closed a connection", "client", c.nc.RemoteAddr(), "client.id", c.request.clientID, "reason", closed.reason)
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
