@@ -467,7 +467,7 @@ func (p *argParser) check(a *argument, value string) error {
 		_, err = javaInt(value, 64)
 	case "Double", "Float":
 		if _, e := strconv.ParseFloat(value, 64); e != nil {
-			err = &javaError{numberFormat, fmt.Sprintf("For input string: \"%s\"", value)}
+			err = throw(numberFormat, fmt.Sprintf("For input string: \"%s\"", value))
 		}
 	}
 	if err != nil {

@@ -42,32 +42,25 @@ func newAdmin(env Env, c clientConfig, clientID string) (*admin, error) {
 		return nil, err
 	}
 	opts, dial, err := c.connection(env.Stderr, "AdminClient", clientID)
-	if errors.Is(err, errNoAddress) {
-		return nil, &javaError{kafkaException, "Failed to create new KafkaAdminClient"}
+	if err == nil {
+		var cl *kgo.Client
+		if cl, err = kgo.NewClient(append(opts, kgo.RetryTimeout(api))...); err == nil {
+			return &admin{cl: cl, apiTimeout: api, reqTimeout: request, dial: dial}, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	cl, err := kgo.NewClient(append(opts, kgo.RetryTimeout(api))...)
-	if err != nil {
-		return nil, &javaError{kafkaException, "Failed to create new KafkaAdminClient"}
-	}
-	return &admin{cl: cl, apiTimeout: api, reqTimeout: request, dial: dial}, nil
+	return nil, throw(kafkaException, "Failed to create new KafkaAdminClient").because(err)
 }
 
 func (a *admin) close() { a.cl.Close() }
 
-// errNoAddress marks that bootstrap.servers is of no use. Each Java client wraps it in words of its own.
-var errNoAddress = errors.New("no address")
-
-// connection returns what every client of the properties has in common.
+// connection returns what every client of the properties has in common. Each Java client wraps its error in words of its own.
 func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo.Opt, *dialWatch, error) {
 	if err := c.checkPlain(); err != nil {
 		return nil, nil, err
 	}
 	seeds, err := c.bootstrap(stderr)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errNoAddress, err)
+		return nil, nil, err
 	}
 	if id := c["client.id"]; id != "" {
 		clientID = id
@@ -120,9 +113,9 @@ func (a *admin) call(name string, req kmsg.Request) (kmsg.Response, error) {
 			return resp, nil
 		case errors.As(err, &dialed) && ctx.Err() == nil:
 		case !a.dial.reached.Load():
-			return nil, &javaError{kafkaErrors + "TimeoutException", "Timed out waiting for a node assignment. Call: " + name}
+			return nil, throw(kafkaErrors+"TimeoutException", "Timed out waiting for a node assignment. Call: "+name)
 		case ctx.Err() != nil:
-			return nil, &javaError{kafkaErrors + "TimeoutException", fmt.Sprintf("Call(callName=%s) timed out after %d ms", name, a.apiTimeout.Milliseconds())}
+			return nil, throw(kafkaErrors+"TimeoutException", fmt.Sprintf("Call(callName=%s) timed out after %d ms", name, a.apiTimeout.Milliseconds()))
 		default:
 			return nil, asJava(err)
 		}

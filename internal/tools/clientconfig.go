@@ -24,16 +24,16 @@ func loadProperties(path string) (clientConfig, error) {
 	f, err := os.Open(path)
 	switch {
 	case os.IsNotExist(err):
-		return nil, &javaError{"java.nio.file.NoSuchFileException", path}
+		return nil, throw("java.nio.file.NoSuchFileException", path)
 	case os.IsPermission(err):
-		return nil, &javaError{"java.nio.file.AccessDeniedException", path}
+		return nil, throw("java.nio.file.AccessDeniedException", path)
 	case err != nil:
-		return nil, &javaError{"java.nio.file.FileSystemException", err.Error()}
+		return nil, throw("java.nio.file.FileSystemException", err.Error())
 	}
 	defer f.Close()
 	read, err := config.ReadProperties(f)
 	if err != nil {
-		return nil, &javaError{illegalArgument, err.Error()}
+		return nil, throw(illegalArgument, err.Error())
 	}
 	return read, nil
 }
@@ -109,7 +109,7 @@ func (c clientConfig) oneOf(key, def string, words ...string) (string, error) {
 }
 
 func configError(key, value, message string) error {
-	return &javaError{configException, fmt.Sprintf("Invalid value %s for configuration %s: %s", value, key, message)}
+	return throw(configException, fmt.Sprintf("Invalid value %s for configuration %s: %s", value, key, message))
 }
 
 // secured are the protocols of Kafka that these tools do not speak.
@@ -122,7 +122,7 @@ func (c clientConfig) checkPlain() error {
 	case !ok || protocol == "PLAINTEXT":
 		return nil
 	case slices.Contains(secured, protocol):
-		return &javaError{"java.lang.UnsupportedOperationException", "security.protocol=" + protocol + ": quire's tools speak PLAINTEXT only"}
+		return throw("java.lang.UnsupportedOperationException", "security.protocol="+protocol+": quire's tools speak PLAINTEXT only")
 	}
 	return configError("security.protocol", protocol, "String must be one of (case insensitive): PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL")
 }
@@ -141,10 +141,10 @@ func (c clientConfig) bootstrap(stderr io.Writer) ([]string, error) {
 		}
 		m := addressPattern().FindStringSubmatch(address)
 		if m == nil {
-			return nil, &javaError{configException, "Invalid url in bootstrap.servers: " + address}
+			return nil, throw(configException, "Invalid url in bootstrap.servers: "+address)
 		}
 		if port, err := strconv.Atoi(m[2]); err != nil || port > 65535 {
-			return nil, &javaError{configException, "Invalid port in bootstrap.servers: " + address}
+			return nil, throw(configException, "Invalid port in bootstrap.servers: "+address)
 		}
 		if net.ParseIP(m[1]) == nil {
 			if _, err := net.LookupHost(m[1]); err != nil {
@@ -156,7 +156,7 @@ func (c clientConfig) bootstrap(stderr io.Writer) ([]string, error) {
 		found = append(found, net.JoinHostPort(m[1], m[2]))
 	}
 	if found == nil {
-		return nil, &javaError{configException, "No resolvable bootstrap urls given in bootstrap.servers"}
+		return nil, throw(configException, "No resolvable bootstrap urls given in bootstrap.servers")
 	}
 	return found, nil
 }
@@ -172,6 +172,6 @@ func (c clientConfig) clone() clientConfig {
 func logLine(w io.Writer, level, message, logger string, err *javaError) {
 	fmt.Fprintf(w, "[%s] %s %s (%s)\n", time.Now().Format("2006-01-02 15:04:05,000"), level, message, logger)
 	if err != nil {
-		fmt.Fprintln(w, err)
+		fmt.Fprintln(w, err.trace())
 	}
 }

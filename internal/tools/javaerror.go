@@ -7,8 +7,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// A javaError is a failure as Kafka's tools tell it: the class of the exception and its message.
-type javaError struct{ class, message string }
+// A javaError is a failure as Kafka's tools tell it: the class of the exception, its message, and what caused it.
+type javaError struct {
+	class, message string
+	cause          error // nil: nothing but itself
+}
+
+func throw(class, message string) *javaError { return &javaError{class: class, message: message} }
+
+// because returns e with its cause.
+func (e *javaError) because(cause error) *javaError {
+	e.cause = cause
+	return e
+}
+
+// Unwrap returns the cause.
+func (e *javaError) Unwrap() error { return e.cause }
+
+// trace is what is left of a stack trace without its frames: the exception and its causes.
+func (e *javaError) trace() string {
+	text := e.Error()
+	if e.cause != nil {
+		text += "\nCaused by: " + asJava(e.cause).trace()
+	}
+	return text
+}
 
 const (
 	kafkaErrors     = "org.apache.kafka.common.errors."
@@ -45,7 +68,7 @@ func asJava(err error) *javaError {
 	if e, ok := errors.AsType[*kerr.Error](err); ok {
 		return brokerError(e.Code, nil)
 	}
-	return &javaError{kafkaException, err.Error()}
+	return throw(kafkaException, err.Error())
 }
 
 // brokerError returns the exception for an error code of the protocol, with the broker's own words if it sent any;
@@ -65,7 +88,7 @@ func brokerError(code int16, message *string) *javaError {
 	if message != nil {
 		text = *message
 	}
-	return &javaError{errorClass(e), text}
+	return throw(errorClass(e), text)
 }
 
 // errorClass derives a class from an error's name: TOPIC_DELETION_DISABLED is thrown as TopicDeletionDisabledException.

@@ -9,7 +9,7 @@ import (
 func javaInt(text string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, bits)
 	if err != nil {
-		return 0, &javaError{numberFormat, fmt.Sprintf("For input string: \"%s\"", text)}
+		return 0, throw(numberFormat, fmt.Sprintf("For input string: \"%s\"", text))
 	}
 	return n, nil
 }

@@ -54,7 +54,7 @@ type joptError struct{ class, message string }
 func (e *joptError) Error() string { return e.message }
 
 // java returns e as the exception that Kafka's tool would have thrown.
-func (e *joptError) java() *javaError { return &javaError{"joptsimple." + e.class, e.message} }
+func (e *joptError) java() *javaError { return throw("joptsimple."+e.class, e.message) }
 
 func unrecognized(name string) error {
 	return &joptError{"UnrecognizedOptionException", name + " is not a recognized option"}

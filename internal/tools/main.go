@@ -69,6 +69,9 @@ func commands() []command {
 		{"help", "list the commands", help},
 		{"link", "make the names kafka-topics.sh, kafka-topics, ... in a folder", link},
 		{"version", "print quire's version and Kafka's that it stands for", version},
+		{"serve", "run a node", Serve},
+		{"kafka-console-producer", "write lines of standard input to a topic", kafkaConsoleProducer},
+		{"kafka-get-offsets", "show the offsets of partitions: first, last, by time", kafkaGetOffsets},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
 	}
 }

@@ -18,7 +18,7 @@ func newTopicFilter(raw string) (*topicFilter, error) {
 	pattern = strings.Trim(pattern, `"'`)
 	re, err := compileJava(pattern)
 	if err != nil {
-		return nil, &javaError{"java.lang.RuntimeException", pattern + " is an invalid regex."}
+		return nil, throw("java.lang.RuntimeException", pattern+" is an invalid regex.")
 	}
 	return &topicFilter{re}, nil
 }

@@ -79,7 +79,7 @@ func topicsEnd(env Env, err error) int {
 		return exit.code
 	}
 	e := asJava(err)
-	fmt.Fprintf(env.Stderr, "%s\n%s\n\n", e.text(), e)
+	fmt.Fprintf(env.Stderr, "%s\n%s\n\n", e.text(), e.trace())
 	return 1
 }
 
@@ -118,7 +118,7 @@ func parseTopics(env Env, args []string) (*joptSet, error) {
 
 func requireForTopics(env Env, set *joptSet) error {
 	if !set.has("bootstrap-server") {
-		return &javaError{illegalArgument, "--bootstrap-server must be specified"}
+		return throw(illegalArgument, "--bootstrap-server must be specified")
 	}
 	if set.has("describe") && set.has("if-exists") {
 		switch {
@@ -219,7 +219,7 @@ func (t *topicsCommand) report(err error) int {
 	}
 	e := asJava(err)
 	fmt.Fprintf(t.env.Stdout, "Error while executing topic command : %s\n", e.text())
-	logLine(t.env.Stderr, "ERROR", e.Error()+"\n", topicsLogger, nil)
+	logLine(t.env.Stderr, "ERROR", e.trace()+"\n", topicsLogger, nil)
 	return 1
 }
 
@@ -275,7 +275,7 @@ func (t *topicsCommand) mustExist(found []string) error {
 	if len(found) > 0 || !ok || wanted == "" || t.set.has("if-exists") {
 		return nil
 	}
-	return &javaError{illegalArgument, fmt.Sprintf("Topic '%s' does not exist as expected", wanted)}
+	return throw(illegalArgument, fmt.Sprintf("Topic '%s' does not exist as expected", wanted))
 }
 
 func (t *topicsCommand) list() error {

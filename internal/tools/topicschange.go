@@ -72,11 +72,11 @@ func parseAssignment(text string) ([][]int32, error) {
 			}
 		}
 		if twice != nil {
-			return nil, &javaError{"org.apache.kafka.tools.AdminCommandFailedException", "Partition replica lists may not contain duplicate entries: " + joinIDs(twice, ",")}
+			return nil, throw("org.apache.kafka.tools.AdminCommandFailedException", "Partition replica lists may not contain duplicate entries: "+joinIDs(twice, ","))
 		}
 		if len(partitions) > 0 && len(brokers) != len(partitions[0]) {
-			return nil, &javaError{"org.apache.kafka.server.common.AdminOperationException",
-				fmt.Sprintf("Partition %d has different replication factor: [%s]", len(partitions), joinIDs(brokers, ", "))}
+			return nil, throw("org.apache.kafka.server.common.AdminOperationException",
+				fmt.Sprintf("Partition %d has different replication factor: [%s]", len(partitions), joinIDs(brokers, ", ")))
 		}
 		partitions = append(partitions, brokers)
 	}
@@ -104,7 +104,7 @@ func parseTopicConfigs(pairs []string) (map[string]string, error) {
 			parts = parts[:len(parts)-1]
 		}
 		if len(parts) != 2 {
-			return nil, &javaError{illegalArgument, `requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".`}
+			return nil, throw(illegalArgument, `requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".`)
 		}
 		configs[strings.TrimSpace(parts[0])] = strings.TrimSpace(parts[1])
 	}
@@ -115,7 +115,7 @@ func parseTopicConfigs(pairs []string) (map[string]string, error) {
 				class = kafkaErrors + "InvalidConfigurationException"
 			}
 		}
-		return nil, &javaError{class, err.Error()}
+		return nil, throw(class, err.Error())
 	}
 	return configs, nil
 }
@@ -129,13 +129,13 @@ func (t *topicsCommand) create() error {
 		fmt.Fprintln(t.env.Stdout, collisionWarning)
 	}
 	if t.set.has("replication-factor") && (w.replication < 1 || w.replication > math.MaxInt16) {
-		return &javaError{illegalArgument, "The replication factor must be between 1 and 32767 inclusive"}
+		return throw(illegalArgument, "The replication factor must be between 1 and 32767 inclusive")
 	}
 	if t.set.has("partitions") && w.partitions < 1 {
-		return &javaError{illegalArgument, "The partitions must be greater than 0"}
+		return throw(illegalArgument, "The partitions must be greater than 0")
 	}
 	if w.name == "" {
-		return &javaError{kafkaErrors + "InvalidTopicException", "The given topic name '' cannot be represented in a request."}
+		return throw(kafkaErrors+"InvalidTopicException", "The given topic name '' cannot be represented in a request.")
 	}
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = w.name, int32(w.partitions), int16(w.replication)

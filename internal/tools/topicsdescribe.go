@@ -120,7 +120,7 @@ func (t *topicsCommand) gatherByID(text string) ([]*describedTopic, map[int32]bo
 		return m.TopicID != id || t.set.has("exclude-internal") && m.IsInternal
 	})
 	if len(resp.Topics) == 0 && !t.set.has("if-exists") {
-		return nil, nil, &javaError{illegalArgument, fmt.Sprintf("TopicId '%s' does not exist as expected", formatUUID(id))}
+		return nil, nil, throw(illegalArgument, fmt.Sprintf("TopicId '%s' does not exist as expected", formatUUID(id)))
 	}
 	return fromMetadata(resp)
 }
@@ -370,14 +370,14 @@ func formatUUID(id [16]byte) string { return base64.RawURLEncoding.EncodeToStrin
 // parseUUID is formatUUID's reverse, with Kafka's complaints.
 func parseUUID(text string) ([16]byte, error) {
 	if len(text) > 24 {
-		return [16]byte{}, &javaError{illegalArgument, fmt.Sprintf("Input string with prefix `%s` is too long to be decoded as a base64 UUID", text[:24])}
+		return [16]byte{}, throw(illegalArgument, fmt.Sprintf("Input string with prefix `%s` is too long to be decoded as a base64 UUID", text[:24]))
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
-		return [16]byte{}, &javaError{illegalArgument, fmt.Sprintf("Input string `%s` is not a base64 UUID", text)}
+		return [16]byte{}, throw(illegalArgument, fmt.Sprintf("Input string `%s` is not a base64 UUID", text))
 	}
 	if len(raw) != 16 {
-		return [16]byte{}, &javaError{illegalArgument, fmt.Sprintf("Input string `%s` decoded as %d bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID", text, len(raw))}
+		return [16]byte{}, throw(illegalArgument, fmt.Sprintf("Input string `%s` decoded as %d bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID", text, len(raw)))
 	}
 	return [16]byte(raw), nil
 }
