@@ -191,7 +191,7 @@ func TestBase(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	full := Complete(nil)
-	if full["node.id"] != "1" || full["broker.id"] != "1" || full["log.dirs"] != "data" {
+	if full["node.id"] != "" || full["listeners"] == "" || full["log.dirs"] != "data" {
 		t.Errorf("of nothing: %v", full)
 	}
 	full = Complete(pairs("broker.id", "7", "log.dir", "/d"))

@@ -10,32 +10,34 @@ import (
 )
 
 // whole is what makes a node of nothing: both roles, one listener on the loopback, files in ./data, and internal topics that one broker can hold.
+// node.id is not among it: a directory that is already formatted says who it is, and a new one gets 1.
 var whole = map[string]string{
-	"node.id":                          "1",
-	"process.roles":                    "broker,controller",
-	"controller.listener.names":        "CONTROLLER",
-	"listeners":                        "PLAINTEXT://127.0.0.1:9092",
-	"log.dirs":                         "data",
-	"offsets.topic.replication.factor": "1",
+	"process.roles":                                    "broker,controller",
+	"controller.listener.names":                        "CONTROLLER",
+	"listeners":                                        "PLAINTEXT://127.0.0.1:9092",
+	"log.dirs":                                         "data",
+	"offsets.topic.replication.factor":                 "1",
 	"transaction.state.log.replication.factor":         "1",
 	"transaction.state.log.min.isr":                    "1",
 	"share.coordinator.state.topic.replication.factor": "1",
 	"share.coordinator.state.topic.min.isr":            "1",
 }
 
-// Complete returns static with what it leaves out filled in, so that no key at all makes a whole node. broker.id and node.id say the same, as in Kafka.
-// A file that names listeners or directories keeps its own; the rest of whole holds for every file, since Quire is a cluster of one.
+// Complete returns static with what it leaves out filled in, so that no key at all makes a whole node. node.id and broker.id say the same,
+// once either is there, as in Kafka. A file that names listeners or directories keeps its own; the rest holds for every file, since Quire
+// is a cluster of one.
 func Complete(static map[string]string) map[string]string {
 	full := maps.Clone(whole)
-	if _, ok := static["log.dir"]; ok {
+	if static["log.dir"] != "" {
 		delete(full, "log.dirs")
 	}
-	if id, ok := static["broker.id"]; ok {
-		full["node.id"] = id
-	}
 	maps.Copy(full, static)
-	if _, ok := full["broker.id"]; !ok {
-		full["broker.id"] = full["node.id"]
+	node, broker := full["node.id"], full["broker.id"]
+	switch {
+	case node == "" && broker != "":
+		full["node.id"] = broker
+	case node != "" && broker == "":
+		full["broker.id"] = node
 	}
 	return full
 }
@@ -214,7 +216,7 @@ func refuse(v Value, rule string) error {
 }
 
 func checkIdentity(static map[string]string, l Layers) error {
-	if node, broker := l.Of("node.id"), l.Of("broker.id"); node.Text != broker.Text {
+	if node, broker := l.Of("node.id"), l.Of("broker.id"); node.Text != broker.Text && !node.Null {
 		return refuse(broker, "You must set `node.id` to the same value as `broker.id`, which is "+node.Text+" here.")
 	}
 	roles := l.Of("process.roles")
@@ -232,20 +234,20 @@ func checkQuorum(static map[string]string, l Layers) error {
 	if len(items) == 0 {
 		return nil
 	}
-	id := l.Of("node.id").Int64()
+	node := l.Of("node.id")
 	var ids []string
-	member := false
+	member := node.Null // then the directory says who this node is, and whoever reads it asks again
 	for _, item := range items {
 		voter, err := parseVoter(item)
 		if err != nil {
 			return refuse(voters, err.Error())
 		}
 		ids = append(ids, strconv.Itoa(int(voter)))
-		member = member || int64(voter) == id
+		member = member || strconv.Itoa(int(voter)) == node.Text
 	}
 	if !member {
-		return refuse(voters, fmt.Sprintf("If process.roles contains the 'controller' role, the node id %d must be included in the set of voters controller.quorum.voters=Set(%s)",
-			id, strings.Join(ids, ", ")))
+		return refuse(voters, fmt.Sprintf("If process.roles contains the 'controller' role, the node id %s must be included in the set of voters controller.quorum.voters=Set(%s)",
+			node.Text, strings.Join(ids, ", ")))
 	}
 	if len(items) > 1 {
 		return refuse(voters, "this version of Quire is a cluster of one node, and cannot share its quorum with others")

@@ -43,7 +43,7 @@ var brokerNode = []Option{
 	{Key: "max.request.partition.size.limit", Type: Int, Default: "2000", Check: atLeast(1),
 		Doc: "Most partitions in one answer to DescribeTopicPartitions."},
 	{Key: "node.id", Type: Int, NoDefault: true, Check: atLeast(0),
-		Doc: "Number of this node, unique in its cluster. Quire takes 1 when the file says nothing."},
+		Doc: "Number of this node, unique in its cluster. When the file says nothing, Quire takes it from the data directory, or 1 for a new one."},
 	{Key: "num.io.threads", Type: Int, Default: "8", Check: atLeast(1), Mode: ClusterWide, Inert: true,
 		Doc: "Threads that work on requests. Quire works on each connection's own goroutine."},
 	{Key: "num.network.threads", Type: Int, Default: "3", Check: atLeast(1), Mode: ClusterWide, Inert: true,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"path"
 	"slices"
@@ -68,18 +67,6 @@ type Node struct {
 	stopErr   error
 }
 
-// defaults make a whole node of whatever properties leave out: where Kafka demands a value or presumes a cluster of three.
-var defaults = map[string]string{
-	"process.roles":                                    "broker,controller",
-	"listeners":                                        "PLAINTEXT://127.0.0.1:9092",
-	"offsets.topic.replication.factor":                 "1",
-	"transaction.state.log.replication.factor":         "1",
-	"transaction.state.log.min.isr":                    "1",
-	"share.coordinator.state.topic.replication.factor": "1",
-	"share.coordinator.state.topic.min.isr":            "1",
-	"controller.listener.names":                        "CONTROLLER",
-}
-
 // Start returns a node that serves. On the way it opens, in this order: the data directories (locked), the metadata log, the
 // partitions' logs, the replicas; then the broker is unfenced, and only when all that it leads takes a produce do listeners accept (I3).
 func Start(ctx context.Context, o Options) (_ *Node, err error) {
@@ -93,11 +80,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 		o.Listen = net.Listen
 	}
 	loggers := newLoggers(o.Log)
-	n := &Node{options: o, log: loggers.named(loggerServer), loggers: loggers, static: maps.Clone(defaults)}
-	maps.Copy(n.static, o.Properties)
-	if n.static["log.dirs"] == "" && n.static["log.dir"] == "" {
-		n.static["log.dirs"] = "data"
-	}
+	n := &Node{options: o, log: loggers.named(loggerServer), loggers: loggers, static: config.Complete(o.Properties)}
 	n.configs.node = n
 	defer func() {
 		if err != nil {
@@ -202,10 +185,8 @@ func (n *Node) openLogs() error {
 		all = append(slices.Clone(dirs), metadataDir)
 	}
 	nodeID := int32(-1)
-	if n.static["node.id"] != "" {
-		nodeID = int32(n.value("node.id").Int64())
-	} else if id := n.static["broker.id"]; id != "" {
-		nodeID = int32(n.value("broker.id").Int64())
+	if id := n.value("node.id"); !id.Null {
+		nodeID = int32(id.Int64())
 	}
 	meta, err := n.format(n.options.FS, all, nodeID)
 	if err != nil {
@@ -215,7 +196,7 @@ func (n *Node) openLogs() error {
 	if voters := splitList(n.static["controller.quorum.voters"]); len(voters) == 1 && !strings.HasPrefix(voters[0], itoa(int(n.id))+"@") {
 		return fmt.Errorf("controller.quorum.voters=%s: this node, %d, is not among the voters", voters[0], n.id)
 	}
-	n.static["node.id"] = itoa(int(n.id))
+	n.static["node.id"], n.static["broker.id"] = itoa(int(n.id)), itoa(int(n.id))
 	ms := func(key string) int64 { return n.value(key).Int64() }
 	n.logs, err = storage.OpenManager(storage.ManagerOptions{
 		FS: n.options.FS, Dirs: dirs, MetadataDir: metadataDir, NodeID: n.id, ClusterID: n.clusterID,
