@@ -95,8 +95,8 @@ func sendfile(conn *net.TCPConn, f *osFile, r Region) (written int64, ok bool, e
 			}
 		}
 	})
-	if ctlErr != nil {
-		return written, true, ctlErr
+	if ctlErr != nil { // the one cause is that f is closed, said by a package that no other can name
+		return written, true, &fs.PathError{Op: "sendfile", Path: f.Name(), Err: fs.ErrClosed}
 	}
 	if written == 0 && (err == unix.EINVAL || err == unix.ENOSYS || errors.Is(err, unix.EOPNOTSUPP)) {
 		return 0, false, nil
