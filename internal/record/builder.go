@@ -16,7 +16,9 @@ type Builder struct {
 	ProducerID    int64 // -1 none; NewBuilder sets all three to -1
 	ProducerEpoch int16
 	BaseSequence  int32
-	Attributes    int16 // bits besides the codec: AttrLogAppendTime, AttrTransactional, AttrControl, AttrDeleteHorizon
+	// Attributes are bits besides the codec: AttrLogAppendTime (give the records that time), AttrTransactional, AttrControl,
+	// AttrDeleteHorizon.
+	Attributes    int16
 	DeleteHorizon int64 // ms; with AttrDeleteHorizon it takes the place of the base timestamp
 	// LastOffsetDelta is kept when it is larger than the last record's: compaction leaves offsets without records at a batch's end.
 	LastOffsetDelta int32

@@ -83,17 +83,6 @@ func (p *pool[T]) get() T {
 
 func (p *pool[T]) put(v T) { p.p.Put(v) }
 
-// Large inflations take turns, so that what all of them hold together is bounded however many clients send bombs.
-// Inflating waits for nothing but the processor: whoever waits for a turn waits for work in progress. Nobody takes a
-// second turn while holding one.
-var (
-	turns     = make(chan struct{}, runtime.GOMAXPROCS(0)) // up to wideBytes each
-	wideTurns = make(chan struct{}, 1)                     // beyond
-)
-
-// wideBytes is the window, or block, from which on an inflation is a large one.
-const wideBytes = 8 << 20
-
 // openInflater begins on src, which is compressed by c; None has no inflater.
 func openInflater(c Codec, src []byte) (inflater, error) {
 	var in inflater
@@ -186,26 +175,62 @@ func readAll(dst []byte, in io.Reader, limit int) ([]byte, error) {
 	}
 }
 
+// Large inflations take turns, so that what all of them hold together is bounded however many clients send bombs.
+// Inflating waits for nothing but the processor: whoever waits for a turn waits for work in progress. A turn of the
+// first kind may be held while waiting for one of the second, never the other way round.
+var (
+	turns     = make(chan struct{}, runtime.GOMAXPROCS(0)) // more than keepMax, up to wideBytes
+	wideTurns = make(chan struct{}, 1)                     // beyond
+)
+
+const (
+	// keepMax is the largest buffer that goes back to a pool, and needs no turn. Larger ones are the collector's.
+	keepMax = 2 << 20
+	// wideBytes is the largest buffer of which there may be several.
+	wideBytes = 8 << 20
+)
+
 // blocks is the part that codecs of whole blocks share: the block inflated last, handed out by Read.
 type blocks struct {
-	block []byte // what Read still has to hand out: a view of buf, or of the payload where a block is stored as it is
-	buf   []byte
+	block      []byte // what Read still has to hand out: a view of buf, or of the payload where a block is stored as it is
+	buf        []byte
+	turn, wide bool // held
 }
 
-// keepMax is the largest buffer that goes back to a pool; larger ones are the collector's.
-const keepMax = 2 << 20
+// take waits for the turn that n bytes need.
+func (b *blocks) take(n int) {
+	switch {
+	case n <= keepMax || b.wide:
+	case n > wideBytes:
+		wideTurns <- struct{}{}
+		b.wide = true
+	case !b.turn:
+		turns <- struct{}{}
+		b.turn = true
+	}
+}
 
 // room makes buf hold n bytes and returns them.
 func (b *blocks) room(n int) []byte {
 	if cap(b.buf) < n {
+		b.take(n)
 		b.buf = make([]byte, n)
 	}
 	return b.buf[:n]
 }
 
+// clear lets go of large buffers and of turns.
 func (b *blocks) clear() {
 	b.block = nil
 	if cap(b.buf) > keepMax {
 		b.buf = nil
+	}
+	if b.turn {
+		b.turn = false
+		<-turns
+	}
+	if b.wide {
+		b.wide = false
+		<-wideTurns
 	}
 }

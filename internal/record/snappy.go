@@ -31,7 +31,6 @@ type snappyInflater struct {
 	blocks
 	src    []byte
 	framed bool
-	wide   bool // it has a turn, for a block larger than others have
 }
 
 func (s *snappyInflater) reset(src []byte) error {
@@ -94,10 +93,6 @@ func (s *snappyInflater) next() error {
 	if !ok {
 		return &FormatError{"snappy: malformed block"}
 	}
-	if n > wideBytes && !s.wide {
-		s.wide = true
-		wideTurns <- struct{}{}
-	}
 	out, err := s2.Decode(s.room(n), block)
 	if err != nil {
 		return &FormatError{fmt.Sprintf("snappy: %v", err)}
@@ -109,10 +104,6 @@ func (s *snappyInflater) next() error {
 func (s *snappyInflater) close() {
 	s.src = nil
 	s.clear()
-	if s.wide {
-		s.wide = false
-		<-wideTurns
-	}
 	snappyInflaters.put(s)
 }
 

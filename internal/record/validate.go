@@ -312,7 +312,7 @@ func (v *validation) finish(maxTimestamp int64) (Batch, error) {
 			len(out), v.rules.Partition, v.rules.MaxBytes)
 	}
 	b := v.batch
-	attributes := b.Attributes()&attrKnown&^(AttrCodecMask|AttrLogAppendTime) | int16(v.target)
+	attributes := b.Attributes()&attrKnown&^(AttrCodecMask|AttrLogAppendTime|AttrDeleteHorizon) | int16(v.target)
 	if v.rules.LogAppendTime {
 		attributes |= AttrLogAppendTime
 	}

@@ -14,11 +14,11 @@ import (
 // hostile one announces it for nothing. So a payload is inflated in the first of these ways that does:
 //
 //  1. at once, into a buffer of at most zstdWhole: nearly every batch, and no window is needed for it
-//  2. as a stream with a window of at most zstdWindow, by at most as many at once as there are processors
+//  2. as a stream with a window of at most zstdWindow, when its turn comes
 //  3. with a wider window: at once while it stays below zstdWindow; what really comes to more gets its wide window,
 //     one payload at a time
 //
-// The memory that all zstd payloads together can take is thus known: GOMAXPROCS windows of 8 MiB, one of 128 MiB.
+// The memory that all large payloads together can take is thus known: GOMAXPROCS windows of 8 MiB, one of 128 MiB.
 const (
 	zstdWhole      = 1 << 20
 	zstdWindow     = wideBytes
@@ -47,8 +47,7 @@ type zstdInflater struct {
 	blocks
 	src    bytes.Reader
 	atOnce *zstd.Decoder
-	stream *zstd.Decoder // with a turn
-	wide   bool
+	stream *zstd.Decoder // nil: all is in block
 }
 
 func (z *zstdInflater) reset(src []byte) error {
@@ -57,8 +56,8 @@ func (z *zstdInflater) reset(src []byte) error {
 	if err != nil {
 		return err
 	}
-	most := zstdWhole
-	if z.wide = head.WindowSize > zstdWindow; z.wide {
+	most, wide := zstdWhole, head.WindowSize > zstdWindow
+	if wide {
 		most = zstdWindow
 	}
 	for _, room := range [...]int{min(max(cap(z.buf), zstdFirstRoom), most), most} {
@@ -72,11 +71,11 @@ func (z *zstdInflater) reset(src []byte) error {
 			return zstdError(err)
 		}
 	}
-	if z.wide {
-		wideTurns <- struct{}{}
+	if wide {
+		z.take(zstdWideWindow)
 		z.stream = newZstdDecoder(zstdWideWindow)
 	} else {
-		turns <- struct{}{}
+		z.take(zstdWindow)
 		z.stream = zstdStreams.get()
 	}
 	z.src.Reset(src)
@@ -101,10 +100,8 @@ func (z *zstdInflater) close() {
 		_ = z.stream.Reset(nil)
 		if z.wide {
 			z.stream.Close()
-			<-wideTurns
 		} else {
 			zstdStreams.put(z.stream)
-			<-turns
 		}
 		z.stream = nil
 	}
