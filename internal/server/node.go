@@ -399,12 +399,12 @@ func (n *Node) abort() {
 		cancel()
 		n.wire.Shutdown(now)
 	}
+	n.serving.Wait()
 	for _, l := range n.listeners {
 		if l.bound != nil {
-			l.bound.Close()
+			l.bound.Close() // bound, and perhaps never served
 		}
 	}
-	n.serving.Wait()
 	if n.controller != nil {
 		n.controller.Close()
 	}
