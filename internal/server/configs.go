@@ -30,7 +30,7 @@ const (
 	resourceGroup         = kmsg.ConfigResourceType(metadata.GroupResource)
 )
 
-// describedEntriesMax bounds the entries of one answer: ten bytes can ask for a group that nobody made, and get 17 of them.
+// describedEntriesMax bounds the entries that one request has described: ten bytes can ask for a group that nobody made, and get 17 of them.
 const describedEntriesMax = 1 << 20
 
 func (n *Node) handleDescribeConfigs(_ context.Context, req *wire.Request) wire.Response {
@@ -38,20 +38,22 @@ func (n *Node) handleDescribeConfigs(_ context.Context, req *wire.Request) wire.
 	if err := req.Decode(&r); err != nil {
 		return wire.Close(err)
 	}
-	return wire.Reply(n.describeConfigs(n.controller.Image(), &r))
+	return wire.Reply(n.describeConfigs(n.controller.Image(), &r, describedEntriesMax))
 }
 
-func (n *Node) describeConfigs(img *metadata.Image, r *kmsg.DescribeConfigsRequest) *kmsg.DescribeConfigsResponse {
+// describeConfigs refuses resources once room entries have been described.
+func (n *Node) describeConfigs(img *metadata.Image, r *kmsg.DescribeConfigsRequest, room int) *kmsg.DescribeConfigsResponse {
 	resp := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
 	layers := n.layers(img)
-	room := describedEntriesMax
 	for i := range r.Resources {
 		in := &r.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
-		entries, err := n.describeResource(img, layers, in.ResourceType, in.ResourceName)
-		if err == nil && room < len(entries) {
-			err = &badRequest{kerr.InvalidRequest.Code, fmt.Sprintf("More than %d entries in one answer: ask for fewer resources at a time", describedEntriesMax)}
+		var entries []config.Entry
+		err := invalidRequest("More than %d entries in one answer: ask for fewer resources at a time", describedEntriesMax)
+		if room > 0 {
+			entries, err = n.describeResource(img, layers, in.ResourceType, in.ResourceName)
+			room -= len(entries)
 		}
 		if err != nil {
 			out.ErrorCode = err.code
@@ -66,7 +68,6 @@ func (n *Node) describeConfigs(img *metadata.Image, r *kmsg.DescribeConfigsReque
 				continue
 			}
 			out.Configs = append(out.Configs, wireEntry(e, r))
-			room--
 		}
 		resp.Resources = append(resp.Resources, out)
 	}
