@@ -36,7 +36,7 @@ var brokerLog = []Option{
 		Doc: "Memory for reading and writing of all compactions together."},
 	{Key: "log.cleaner.io.max.bytes.per.second", Type: Double, Default: "1.7976931348623157E308", Mode: ClusterWide, Inert: true,
 		Doc: "Reads and writes of all compactions together, per second."},
-	{Key: "log.cleaner.max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Check: atLeast(1), Mode: ClusterWide, Inert: true,
+	{Key: "log.cleaner.max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Check: atLeast(1), Mode: ClusterWide,
 		Doc: "Age by which a record must have been looked at by compaction."},
 	{Key: "log.cleaner.min.cleanable.ratio", Type: Double, Default: "0.5", Check: between(0, 1), Mode: ClusterWide, Inert: true,
 		Doc: "Share of a log that must be uncompacted before compaction is worth its while."},
@@ -114,6 +114,6 @@ var brokerLog = []Option{
 		Doc: "How often forgotten producers are looked for."},
 	{Key: "producer.id.expiration.ms", Type: Int, Default: "86400000", Check: atLeast(1), Mode: ClusterWide,
 		Doc: "A producer that wrote nothing to a partition for so long is forgotten there."},
-	{Key: "unclean.leader.election.enable", Type: Boolean, Default: "false", Mode: ClusterWide, Inert: true,
+	{Key: "unclean.leader.election.enable", Type: Boolean, Default: "false", Mode: ClusterWide,
 		Doc: "Whether a replica that may lack acknowledged records can become leader when no other is left. It keeps the topic available and may lose data."},
 }

@@ -4,7 +4,7 @@ package config
 var brokerReplication = []Option{
 	{Key: "auto.leader.rebalance.enable", Type: Boolean, Default: "true", Inert: true,
 		Doc: "Whether leadership is handed back to preferred replicas from time to time."},
-	{Key: "controlled.shutdown.enable", Type: Boolean, Default: "true",
+	{Key: "controlled.shutdown.enable", Type: Boolean, Default: "true", Inert: true,
 		Doc: "Whether a stopping node hands over its leaderships first. Quire always does."},
 	{Key: "controller.socket.timeout.ms", Type: Int, Default: "30000", Inert: true,
 		Doc: "How long a controller waits for a broker's answer."},

@@ -68,6 +68,6 @@ var topicOptions = []Option{
 		Doc: "Up to so much is taken off segment.ms by lot, lest all logs roll at once."},
 	{Key: "segment.ms", Type: Long, Default: "604800000", Check: atLeast(1), Broker: []string{"log.roll.ms", "log.roll.hours"},
 		Doc: "Age at which the log begins its next segment though it is not full."},
-	{Key: "unclean.leader.election.enable", Type: Boolean, Default: "false", Inert: true, Broker: []string{"unclean.leader.election.enable"},
+	{Key: "unclean.leader.election.enable", Type: Boolean, Default: "false", Broker: []string{"unclean.leader.election.enable"},
 		Doc: "Whether a replica that may lack acknowledged records can become leader when no other is left. It keeps the topic available and may lose data."},
 }
