@@ -22,6 +22,11 @@ type Request struct {
 	clientID string
 }
 
+// NewRequest makes a request that came by no connection, for tests of handlers.
+func NewRequest(key, version int16, clientID *string, body []byte) *Request {
+	return &Request{Key: key, Version: version, ClientID: clientID, Body: body, Received: time.Now(), flexible: version >= firstFlexible(key)}
+}
+
 // Flexible tells whether the request has the compact types and tags of KIP-482.
 func (r *Request) Flexible() bool { return r.flexible }
 
