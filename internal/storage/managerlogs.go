@@ -67,7 +67,7 @@ func (m *Manager) load(d *dataDir, f foundDir, keep func(TopicPartition, TopicID
 		return
 	}
 	dir := path.Join(d.path, f.name)
-	id, err := readPartitionMetadata(m.o.FS, path.Join(dir, partMetaFile))
+	id, err := readPartitionMetadata(m.o.FS, path.Join(dir, partitionMetaName))
 	if errors.Is(err, fs.ErrNotExist) {
 		id, err = TopicID{}, nil
 	}
@@ -131,7 +131,7 @@ func (m *Manager) makeStray(d *dataDir, f foundDir, id TopicID) error {
 	name := formatDirName(f.tp, dirStray)
 	cause := fmt.Sprintf("metadata knows no partition %s with topic id %v on this node", f.tp, id)
 	if id == (TopicID{}) {
-		cause = "its " + partMetaFile + " is missing, so that nothing tells which topic it belonged to"
+		cause = "its " + partitionMetaName + " is missing, so that nothing tells which topic it belonged to"
 	}
 	m.log.Error("stray partition: its directory is renamed and kept, a new and empty one may take its place; if this surprises you, stop the node and look at it",
 		"partition", f.tp.String(), "directory", path.Join(d.path, f.name), "renamed", path.Join(d.path, name), "cause", cause)

@@ -16,10 +16,7 @@ import (
 //	topic_id: ZFkOhdZhQCqCaLughEDlbw
 //
 // partMetaBytesMax bounds what is read of one.
-const (
-	partMetaFile     = "partition.metadata"
-	partMetaBytesMax = 4096
-)
+const partMetaBytesMax = 4096
 
 // readPartitionMetadata reads the topic id in a partition.metadata. A missing file is an fs.ErrNotExist.
 func readPartitionMetadata(fsys vfs.FS, name string) (TopicID, error) {
