@@ -168,7 +168,7 @@ func TestCheckDynamic(t *testing.T) {
 		{own("listener.name.internal.ssl.key.password", "x"), ""},
 		{cluster("listener.name.internal.ssl.keystore.type", "PEM"), "Cannot update these configs at default cluster level, broker id must be specified: [listener.name.internal.ssl.keystore.type]"},
 		{cluster("listener.name.internal.max.connections", "5"), ""},
-		{own("listeners", "PLAINTEXT://127.0.0.1:1"), "Invalid value PLAINTEXT://127.0.0.1:1 for configuration listeners: Quire opens its listeners at start; change server.properties and restart"},
+		{own("listeners", "PLAINTEXT://127.0.0.1:1"), "Invalid value PLAINTEXT://127.0.0.1:1 for configuration listeners: Quire reads it at start alone; change server.properties and restart"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

@@ -87,6 +87,9 @@ var resized = []string{
 	"remote.log.manager.follower.thread.pool.size",
 }
 
+// atStart are options that Kafka changes at run time and this version of Quire does not.
+var atStart = []string{"listeners", "listener.security.protocol.map", "num.recovery.threads.per.data.dir"}
+
 func checkEffect(now, next Layers) error {
 	if err := checkTimes(nil, next); err != nil {
 		return err
@@ -109,10 +112,10 @@ func checkEffect(now, next Layers) error {
 	case will.Int64() > is*2:
 		return &InvalidError{will.Option.Key, will.Text, fmt.Sprintf("Log cleaner threads cannot be increased to more than double the current value %d", is)}
 	}
-	// Kafka would open and close sockets here. To store such a change and go on as before would be a lie, so it is refused.
-	for _, key := range []string{"listeners", "listener.security.protocol.map"} {
+	// Kafka would open and close sockets, or resize a pool, here. To store such a change and go on as before would be a lie, so it is refused.
+	for _, key := range atStart {
 		if is, will := now.Of(key), next.Of(key); is.Text != will.Text {
-			return &InvalidError{key, will.Text, fmt.Sprintf("Invalid value %s for configuration %s: Quire opens its listeners at start; change server.properties and restart", will.Text, key)}
+			return &InvalidError{key, will.Text, fmt.Sprintf("Invalid value %s for configuration %s: Quire reads it at start alone; change server.properties and restart", will.Text, key)}
 		}
 	}
 	return nil

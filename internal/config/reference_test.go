@@ -38,7 +38,8 @@ func reference() []byte {
 Written from the tables in ` + "`internal/config`" + ` by ` + "`go test ./internal/config -run ReferencePage -update`" + `; do not edit by hand.
 
 A value comes from the first of these that has it: the topic (or group) itself, the broker's own dynamic value, the cluster's dynamic default,
-` + "`server.properties`" + ` and ` + "`--override`" + `, the default. A dynamic value acts as soon as its change is answered.
+` + "`server.properties`" + ` and ` + "`--override`" + `, the default. A dynamic value acts as soon as its change is answered; what this version reads at start alone (` + "`" + strings.Join(atStart, "`, `") + "`" + `)
+is refused at run time, though Kafka would change it.
 
 Marks: **∅** accepted for Kafka's sake, without effect in this version of Quire · **Q** Quire's own, unknown to Kafka ·
 **i** internal to Kafka: accepted, but described only where it is set.

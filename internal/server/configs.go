@@ -269,6 +269,24 @@ func (n *Node) alterLoggers(in *kmsg.IncrementalAlterConfigsRequestResource, val
 	return nil
 }
 
+// followConfigs has what is no log's act on the broker's dynamic values. Logs follow through replicas.
+func (n *Node) followConfigs(img *metadata.Image, d *metadata.Delta) {
+	for _, c := range d.Configs {
+		if c.Type == metadata.BrokerResource {
+			n.limitConnections(img)
+			return
+		}
+	}
+}
+
+func (n *Node) limitConnections(img *metadata.Image) {
+	if n.wire == nil {
+		return // not serving yet: listen asks again
+	}
+	l := n.layers(img)
+	n.wire.SetConnectionsMax(int(l.Of("max.connections").Int64()), int(l.Of("max.connections.per.ip").Int64()))
+}
+
 func (n *Node) handleListConfigResources(_ context.Context, req *wire.Request) wire.Response {
 	var r kmsg.ListConfigResourcesRequest
 	if err := req.Decode(&r); err != nil {

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -248,6 +250,38 @@ func TestChangesActAtOnce(t *testing.T) {
 	alter(n, resourceBroker, "", false, "min.insync.replicas=2")
 	if got := n.minISR(n.controller.Image(), "orders"); got != 2 {
 		t.Errorf("min.insync.replicas is %d", got)
+	}
+}
+
+// Limits of connections act on the next one, whoever sets them.
+func TestConnectionsAreLimitedAtOnce(t *testing.T) {
+	n := startForConfigs(t)
+	served := func() bool {
+		c, err := net.Dial("tcp", n.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		// ApiVersions v0, correlation 7, no client id.
+		if _, err := c.Write([]byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 255, 255}); err != nil {
+			return false
+		}
+		var head [8]byte
+		_, err = io.ReadFull(c, head[:])
+		return err == nil && head[7] == 7
+	}
+	if !served() {
+		t.Fatal("the node does not answer")
+	}
+	if code, message := alter(n, resourceBroker, "", false, "max.connections.per.ip=0"); code != 0 {
+		t.Fatalf("%d %s", code, message)
+	}
+	if served() {
+		t.Error("a connection beyond the limit was served")
+	}
+	alter(n, resourceBroker, "", false, "max.connections.per.ip")
+	if !served() {
+		t.Error("the limit stays after it was taken away")
 	}
 }
 

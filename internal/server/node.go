@@ -253,6 +253,7 @@ func (n *Node) openController() error {
 				return nil // lead applies all at once
 			}
 			n.newest.Store(img)
+			n.followConfigs(img, d)
 			return n.replicas.Apply(img, d)
 		},
 	})
@@ -321,6 +322,7 @@ func (n *Node) listen() (err error) {
 		ConnectionsMax:      int(n.value("max.connections").Int64()),
 		ConnectionsPerIPMax: int(n.value("max.connections.per.ip").Int64()),
 	}, n.loggers.named(loggerWire))
+	n.limitConnections(n.controller.Image())
 	if n.admin, err = startAdmin(n); err != nil {
 		return err
 	}

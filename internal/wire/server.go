@@ -59,7 +59,7 @@ type Handler func(ctx context.Context, req *Request) Response
 
 // A Server serves the APIs of its table on listeners.
 type Server struct {
-	limits       Limits
+	limits       Limits // the two of connections are guarded by mu, the rest never changes
 	apis         map[int16]*API
 	flexibleFrom map[int16]int16 // the first version of a key with the compact types
 	faults       faultLog
