@@ -10,7 +10,7 @@ import (
 
 // drawRecord draws any record that a producer could send.
 func drawRecord(t *rapid.T) Record {
-	sized := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 0, 200), rapid.Map(rapid.IntRange(0, 100_000), func(n int) []byte {
+	sized := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 0, 200), rapid.Map(rapid.IntRange(0, 20_000), func(n int) []byte {
 		return bytes.Repeat([]byte{byte(n)}, n)
 	}))
 	r := Record{Timestamp: rapid.Int64().Draw(t, "timestamp"), Key: sized.Draw(t, "key"), Value: sized.Draw(t, "value")}
