@@ -16,7 +16,7 @@ import (
 const (
 	producerPurpose = "This tool helps to read data from standard input and publish it to Kafka."
 	errorLogger     = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
-	readerDefaults  = "Default properties include:" +
+	readerDefaults  = "\nDefault properties include:" +
 		"\n parse.key=false\n parse.headers=false\n ignore.error=false\n key.separator=\\t\n headers.delimiter=\\t\n headers.separator=,\n headers.key.separator=:" +
 		"\n null.marker=   When set, any fields (key, value and headers) equal to this will be replaced by null" +
 		"\nDefault parsing pattern when:" +
@@ -52,7 +52,7 @@ func consoleProducerParser() *joptParser {
 			"the producer will attempt to optimistically group them together until this size is reached. This is the option to control batch.size in producer configs. This option will be removed in Apache Kafka 5.0. Use --batch-size instead."},
 		joptOption{name: "line-reader", arg: requiredArg, what: "reader_class", def: lineReaderClass, help: "The class name of the class to use for reading lines from standard in. By default each line is read as a separate message."},
 		joptOption{name: "socket-buffer-size", arg: requiredArg, typ: "Integer", what: "size", def: "102400", help: "The size of the tcp RECV size. This is the option to control `send.buffer.bytes` in producer configs."},
-		joptOption{name: "property", arg: requiredArg, what: "prop", help: "(DEPRECATED) " + readerPropertyHelp + readerDefaults + "\nThis option will be removed in a future version. Use --reader-property instead."},
+		joptOption{name: "property", arg: requiredArg, what: "prop", help: "(DEPRECATED) " + readerPropertyHelp + readerDefaults + "\n This option will be removed in a future version. Use --reader-property instead."},
 		joptOption{name: "reader-property", arg: requiredArg, what: "prop", help: readerPropertyHelp + readerDefaults},
 		joptOption{name: "reader-config", arg: requiredArg, what: "config file", help: "Config properties file for the message reader. Note that [reader-property] takes precedence over this config."},
 		joptOption{name: "producer-property", arg: requiredArg, what: "producer_prop", help: "(DEPRECATED) Producer config properties in the form key=value. This option will be removed in a future version. Use --command-property instead."},

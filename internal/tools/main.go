@@ -70,6 +70,7 @@ func commands() []command {
 		{"link", "make the names kafka-topics.sh, kafka-topics, ... in a folder", link},
 		{"version", "print quire's version and Kafka's that it stands for", version},
 		{"serve", "run a node", Serve},
+		{"kafka-console-consumer", "print the records of a topic", kafkaConsoleConsumer},
 		{"kafka-console-producer", "write lines of standard input to a topic", kafkaConsoleProducer},
 		{"kafka-get-offsets", "show the offsets of partitions: first, last, by time", kafkaGetOffsets},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
