@@ -94,9 +94,6 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.checkRoles(); err != nil {
-		return nil, err
-	}
 	if n.listeners, err = parseListeners(n.static); err != nil {
 		return nil, err
 	}
@@ -135,18 +132,6 @@ func (n *Node) value(key string) config.Value {
 		panic("no broker option " + key)
 	}
 	return config.BrokerValue(o, config.Layers{Static: n.static})
-}
-
-// checkRoles refuses what would need other nodes.
-func (n *Node) checkRoles() error {
-	roles := splitList(n.static["process.roles"])
-	if !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
-		return fmt.Errorf("process.roles=%s: only a node that is both broker and controller can be served yet", n.static["process.roles"])
-	}
-	if voters := splitList(n.static["controller.quorum.voters"]); len(voters) > 1 {
-		return fmt.Errorf("controller.quorum.voters=%s: a quorum of several nodes cannot be served yet", n.static["controller.quorum.voters"])
-	}
-	return nil
 }
 
 // reservePorts finds out early that a port is taken, before anything is recovered or written. A port that the system chooses is bound
