@@ -134,26 +134,21 @@ func logStart(h *heldLog) (Offset, bool) {
 	return start, true
 }
 
-// flushDue fsyncs the logs whose recovery point has not moved for flush.ms while there was something to fsync.
+// flushDue fsyncs the logs that hold something to fsync and were not fsynced for flush.ms.
 func (m *Manager) flushDue(ctx context.Context) {
-	now := time.Now()
 	for _, h := range m.heldIn(nil, nil) {
 		if ctx.Err() != nil {
 			return
 		}
-		if point := h.log.RecoveryPoint(); point != h.flushed {
-			h.flushed, h.flushedSince = point, now
-		}
-		if h.flushed >= h.log.EndOffset() {
+		if h.log.RecoveryPoint() >= h.log.EndOffset() || time.Since(h.log.LastFlush()).Milliseconds() < h.log.Config().FlushMs {
 			continue
 		}
-		if ms := h.log.Config().FlushMs; now.Sub(h.flushedSince).Milliseconds() < ms {
-			continue
+		if h.log.Err() != nil {
+			continue // it said so when it failed
 		}
 		if err := h.log.Flush(); err != nil {
 			m.log.Error("log was not flushed", "partition", h.tp.String(), "error", err)
 		}
-		h.flushed, h.flushedSince = h.log.RecoveryPoint(), now
 	}
 }
 

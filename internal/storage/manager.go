@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -87,10 +86,6 @@ type heldLog struct {
 
 	// watermark is the high watermark as last heard, of the last stop to begin with; -1: unknown.
 	watermark atomic.Int64
-
-	// Of the flush loop: the recovery point when it last looked, and since when it is that.
-	flushed      Offset
-	flushedSince time.Time
 }
 
 type savedOffset struct {

@@ -655,6 +655,53 @@ func TestSecondLifeInheritsNothing(t *testing.T) {
 	}
 }
 
+// After a truncation no checkpoint on disk vouches for what came in its place.
+func TestTruncateLowersCheckpoints(t *testing.T) {
+	tp := TopicPartition{"a", 0}
+	for seed := range uint64(20) {
+		w := newWorld(t, "/data")
+		m := w.start()
+		l := w.create(m, "a", 0)
+		w.append(l, 8)
+		if _, err := l.DeleteRecords(6); err != nil {
+			t.Fatal(err)
+		}
+		w.close(m, 1)
+		m = w.start()
+		l = m.Log(tp)
+		if err := m.Truncate(tp, 7); err != nil {
+			t.Fatal(err)
+		}
+		w.append(l, 5)
+		points, err := readOffsetCheckpoint(w.fs.AfterCrash(seed), "/data/"+recoveryPointFile)
+		if err != nil || points[tp] > 7 {
+			t.Fatalf("seed %d: recovery point %v, %v", seed, points, err)
+		}
+		m.Abort()
+
+		w.fs = w.fs.AfterCrash(seed)
+		m = w.start()
+		if err := m.TruncateFullyAndStartAt(tp, 3); err != nil {
+			t.Fatal(err)
+		}
+		l = m.Log(tp)
+		w.append(l, 2)
+		if err := l.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		m.Abort()
+		w.fs = w.fs.AfterCrash(seed)
+		m = w.start()
+		if l := m.Log(tp); l.StartOffset() != 3 || l.EndOffset() != 5 {
+			t.Fatalf("seed %d: [%d, %d), want [3, 5)", seed, l.StartOffset(), l.EndOffset())
+		}
+		if err := m.Truncate(TopicPartition{"none", 0}, 0); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("truncated what is not there: %v", err)
+		}
+		m.Abort()
+	}
+}
+
 func TestFewestPartitions(t *testing.T) {
 	w := newWorld(t, "/a", "/b", "/c")
 	m := w.start()

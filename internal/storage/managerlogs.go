@@ -110,7 +110,7 @@ func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, clean bool) er
 	if err != nil {
 		return err
 	}
-	h := &heldLog{tp: tp, log: l, dir: d, flushed: l.RecoveryPoint(), flushedSince: time.Now()}
+	h := &heldLog{tp: tp, log: l, dir: d}
 	h.watermark.Store(-1)
 	m.mu.RLock()
 	if hw, ok := m.restored[tp]; ok {
@@ -272,4 +272,34 @@ func (m *Manager) DeleteLog(tp TopicPartition) error {
 	m.o.Events(Event{Partition: tp, Kind: "delete-log", Offset: -1, Cause: fmt.Sprintf("the partition was deleted; its files go in %d ms (log.segment.delete.delay.ms)", m.o.SegmentDeleteDelayMs)})
 	m.remover.add(r, millis(m.o.SegmentDeleteDelayMs))
 	return nil
+}
+
+// Truncate is the log's Truncate, after which the checkpoints know of it: were the recovery point on disk still the old one, then after later
+// appends and a crash it would vouch for bytes that nobody fsynced. Nothing is to be appended until it returns.
+func (m *Manager) Truncate(tp TopicPartition, offset Offset) error {
+	return m.truncate(tp, func(l *Log) error { return l.Truncate(offset) })
+}
+
+// TruncateFullyAndStartAt is the log's, after which the checkpoints know of it.
+func (m *Manager) TruncateFullyAndStartAt(tp TopicPartition, offset Offset) error {
+	return m.truncate(tp, func(l *Log) error { return l.TruncateFullyAndStartAt(offset) })
+}
+
+func (m *Manager) truncate(tp TopicPartition, cut func(*Log) error) error {
+	stripe := m.stripe(tp)
+	stripe.Lock()
+	defer stripe.Unlock()
+	m.mu.RLock()
+	h, ended := m.logs[tp], m.ended
+	m.mu.RUnlock()
+	switch {
+	case ended:
+		return errEnded
+	case h == nil:
+		return fmt.Errorf("%s: %w", tp, fs.ErrNotExist)
+	}
+	if err := cut(h.log); err != nil {
+		return err
+	}
+	return errors.Join(m.writeRecoveryPoints(h.dir), m.writeLogStarts(h.dir))
 }
