@@ -42,6 +42,9 @@ func (m *Manager) Start() {
 	loop(0, m.o.ProducerExpirationCheckMs, m.expireProducers)
 
 	for _, d := range m.dirs {
+		if d.offline() != nil {
+			continue
+		}
 		for _, name := range d.found.deleted {
 			m.remover.add(removal{dir: d, name: name}, millis(m.o.SegmentDeleteDelayMs))
 		}

@@ -45,7 +45,13 @@ type ManagerOptions struct {
 	Log           *slog.Logger // nil: discard
 }
 
-// A Manager owns the data directories: their locks, meta.properties, checkpoints, clean marks, and all logs but the metadata log.
+// A Manager owns the data directories: their locks, meta.properties, checkpoints, clean marks, and all logs; the metadata log is not among
+// those that its methods list. Between calls:
+//
+//	M1  a directory has a clean mark only while none of its logs is open, and all that was acknowledged in it is fsynced and indexed
+//	M2  a recovery point on disk never lies beyond what its log has fsynced, nor is of an earlier log of that name
+//	M3  a log that could not be opened keeps its files and its checkpoint entries, and no other takes its place
+//	M4  nothing is removed but -delete directories and temporary files of Kafka's own; what is foreign or unknown to metadata is named and kept
 //
 // Locks are taken in this order: a stripe, a directory's mu, mu; no disk and no callback under mu.
 type Manager struct {

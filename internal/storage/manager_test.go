@@ -1068,3 +1068,23 @@ func TestManyAtOnce(t *testing.T) {
 		t.Errorf("%d directories for %d logs", got, want)
 	}
 }
+
+// A directory that went offline while it was opened is not touched again.
+func TestOfflineDirectoryKeepsItsLeftovers(t *testing.T) {
+	w := newWorld(t, "/a", "/b")
+	put2(t, w.fs, "/b/t-0.0123456789abcdef0123456789abcdef-delete", "f", "")
+	w.fs.FailNth(1, syscall.EIO, func(op, name string) bool { return op == "syncdir" && name == "/b" })
+	w.bubble(func(t *testing.T) {
+		m := w.start()
+		m.Start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got, want := w.ls("/b"), "t-0.*-delete"; got != want {
+			t.Errorf("/b has %q, want %q", got, want)
+		}
+		w.close(m, 1)
+	})
+	if w.exists("/b/.kafka_cleanshutdown") {
+		t.Error("/b is marked clean")
+	}
+}
