@@ -45,6 +45,9 @@ func (r Response) Body() *Body            { return r.body }
 // Closes tells whether the response ends the connection, and why.
 func (r Response) Closes() (reason error, closes bool) { return r.reason, r.kind == kindClose }
 
+// Done calls the release of a Stream, as sending it would, for tests of handlers.
+func (r Response) Done() { r.done() }
+
 // done calls release once.
 func (r *Response) done() {
 	if f := r.release; f != nil {
