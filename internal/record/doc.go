@@ -1,7 +1,7 @@
 // Package record knows the bytes of Kafka's record batches (magic 2) and of the message sets before them
 // (magic 0 and 1, read only): it views, walks, validates, builds and compresses them.
 //
-//	I1  a Batch is a view: nothing is copied to look at one, and only the Set methods change it
+//	I1  a Batch is a view: nothing is copied to look at one, and only the Set methods and Validate change it
 //	I2  no input makes a function here panic, loop for ever, or allocate by a length that it claims: what is inflated whole
 //	    is bounded by the caller, what is inflated as a stream by its codec's window (codec.go says how much that is)
 //	I3  what Validate accepts, Kafka 4.3.1 reads
