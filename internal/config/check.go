@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"regexp"
 	"slices"
@@ -177,28 +176,31 @@ func throttledReplicas(key string, items []string) string {
 
 func quorumVoters(key string, items []string) string {
 	for _, item := range items {
-		if _, err := parseVoter(item); err != nil {
-			return head(key, item) + err.Error()
+		if _, complaint := parseVoter(item); complaint != "" {
+			return head(key, item) + complaint
 		}
 	}
 	return ""
 }
 
-func parseVoter(item string) (id int32, err error) {
+// parseVoter reads the id of id@host:port, or returns what Kafka says against it.
+func parseVoter(item string) (id int32, complaint string) {
 	n, address, ok := strings.Cut(item, "@")
 	if !ok {
-		return 0, fmt.Errorf("Each entry in controller.quorum.voters must be in the form `{id}@{host}:{port}`.")
+		return 0, "Each entry in controller.quorum.voters must be in the form `{id}@{host}:{port}`."
 	}
 	v, err := strconv.ParseInt(n, 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("Failed to parse voter ID as an integer from %s", item)
+		return 0, "Failed to parse voter ID as an integer from " + item
 	}
-	if _, port, err := net.SplitHostPort(address); err != nil {
-		return 0, fmt.Errorf("Failed to parse host name and port from %s", item)
-	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return 0, fmt.Errorf("Failed to parse host name and port from %s", item)
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	return int32(v), nil
+	if err != nil {
+		return 0, "Failed to parse host name and port from " + item
+	}
+	return int32(v), ""
 }
 
 func head(key, value string) string {

@@ -238,9 +238,9 @@ func checkQuorum(static map[string]string, l Layers) error {
 	var ids []string
 	member := node.Null // then the directory says who this node is, and whoever reads it asks again
 	for _, item := range items {
-		voter, err := parseVoter(item)
-		if err != nil {
-			return refuse(voters, err.Error())
+		voter, complaint := parseVoter(item)
+		if complaint != "" {
+			return refuse(voters, complaint)
 		}
 		ids = append(ids, strconv.Itoa(int(voter)))
 		member = member || strconv.Itoa(int(voter)) == node.Text

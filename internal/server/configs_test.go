@@ -415,3 +415,43 @@ func TestLogConfig(t *testing.T) {
 		t.Errorf("left over: %v", got)
 	}
 }
+
+// What was changed is there after the next start, whichever way the node ended.
+func TestChangesOutliveTheNode(t *testing.T) {
+	disk := vfs.NewMem()
+	start := func() *Node {
+		n, err := Start(t.Context(), Options{FS: disk, Properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": "/data"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	n := start()
+	for _, c := range []struct {
+		kind         kmsg.ConfigResourceType
+		name, change string
+	}{
+		{resourceBroker, "", "log.roll.ms=9000"}, {resourceBroker, "1", "my.own.key=5"}, {resourceGroup, "g", "share.auto.offset.reset=earliest"},
+		{resourceClientMetrics, "m", "interval.ms=1000"},
+	} {
+		if code, message := alter(n, c.kind, c.name, false, c.change); code != 0 {
+			t.Fatalf("%s: %d %s", c.change, code, message)
+		}
+	}
+	n.Abort()
+	n = start()
+	defer n.Close(context.Background())
+	img := n.controller.Image()
+	for _, c := range []struct {
+		kind      int8
+		name, key string
+		want      string
+	}{
+		{metadata.BrokerResource, "", "log.roll.ms", "9000"}, {metadata.BrokerResource, "1", "my.own.key", "5"},
+		{metadata.GroupResource, "g", "share.auto.offset.reset", "earliest"}, {metadata.ClientMetricsResource, "m", "interval.ms", "1000"},
+	} {
+		if got := img.Configs(c.kind, c.name)[c.key]; got != c.want {
+			t.Errorf("%d/%s %s = %q, want %q", c.kind, c.name, c.key, got, c.want)
+		}
+	}
+}
