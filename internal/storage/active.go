@@ -146,6 +146,7 @@ func (l *Log) finishActive(sync bool) error {
 		return err
 	}
 	if want := a.seg.size.Load(); size > want {
+		a.seg.cut.Store(true)
 		if err := a.file.Truncate(want); err != nil {
 			return err
 		}

@@ -18,38 +18,41 @@ type syncGroup struct {
 type syncRound struct {
 	lead chan struct{} // one token: whoever takes it leads
 	done chan struct{} // closed at the end
+	all  bool          // somebody wants the active segment synced, too
 	err  error
 }
 
-// do returns after a sync that began after do was called.
-func (g *syncGroup) do(sync func() error) error {
+// do returns after a sync that began after do was called: of all or, when nobody in the round wants more, of closed segments.
+func (g *syncGroup) do(all bool, sync func(all bool) error) error {
 	g.mu.Lock()
 	if !g.running {
 		g.running = true
 		g.mu.Unlock()
-		return g.run(nil, sync)
+		return g.run(nil, all, sync)
 	}
 	if g.next == nil {
 		g.next = &syncRound{lead: make(chan struct{}, 1), done: make(chan struct{})}
 	}
 	r := g.next
+	r.all = r.all || all
 	g.mu.Unlock()
 	select {
 	case <-r.lead:
-		return g.run(r, sync)
+		return g.run(r, all, sync)
 	case <-r.done:
 		return r.err
 	}
 }
 
 // run leads a round (nil: of one), and hands the lead on.
-func (g *syncGroup) run(r *syncRound, sync func() error) error {
+func (g *syncGroup) run(r *syncRound, all bool, sync func(all bool) error) error {
 	if r != nil {
 		g.mu.Lock()
 		g.next = nil // whoever comes from here on may have written after the sync began
+		all = r.all
 		g.mu.Unlock()
 	}
-	err := sync()
+	err := sync(all)
 	if r != nil {
 		r.err = err
 		close(r.done)
@@ -84,41 +87,41 @@ func (l *Log) flushTo(end Offset) error {
 		l.flushed.Store(nowMs())
 		return nil
 	}
-	return l.syncs.do(func() error { return l.sync(true) })
+	return l.syncs.do(true, l.sync)
 }
 
-// sync makes the log durable up to its end or, without active, up to the active segment's base, and moves the recovery point.
-// Only one runs at a time.
-func (l *Log) sync(active bool) error {
+// sync makes the log durable up to its end or, unless all is wanted, up to the active segment's base, and moves the recovery
+// point. Only one runs at a time.
+func (l *Log) sync(all bool) error {
 	l.mu.Lock()
 	if err := l.usable(); err != nil {
 		l.mu.Unlock()
 		return err
 	}
 	segs, end, cuts := l.list(), l.EndOffset(), l.truncations
-	named, snapshots := l.active.named, l.producers.snapshots
+	newFiles, snapshots := !l.active.named || l.renamed, l.producers.snapshots
+	l.renamed = false
 	if err := l.epochs.save(); err != nil {
 		l.mu.Unlock()
 		return l.diskError(err)
 	}
 	// The snapshots of segments that are synced now are worth keeping, too.
-	rp := l.RecoveryPoint()
+	synced := l.synced
 	var snaps []Offset
 	for _, o := range snapshots {
-		if o > rp && o <= segs[len(segs)-1].base {
+		if o > synced && o <= segs[len(segs)-1].base {
 			snaps = append(snaps, o)
 		}
 	}
 	l.mu.Unlock()
 
 	last := len(segs) - 1
-	newFiles := !named
 	for i, s := range segs {
-		if i == last && !active {
+		if i == last && !all {
 			end = s.base
 			break
 		}
-		if i < last && segs[i+1].base <= rp {
+		if i < last && segs[i+1].base <= synced && !s.cut.Load() {
 			continue
 		}
 		if err := l.syncSegment(s, i < last); err != nil {
@@ -146,6 +149,7 @@ func (l *Log) sync(active bool) error {
 	if newFiles && l.active.seg == segs[last] {
 		l.active.named = true
 	}
+	l.synced = max(l.synced, end)
 	if end > l.RecoveryPoint() {
 		l.recoveryPoint.Store(int64(end))
 	}
@@ -164,6 +168,7 @@ func (l *Log) syncSegment(s *segment, closed bool) error {
 		return err
 	}
 	defer s.release()
+	s.cut.Store(false)
 	if err := f.Sync(); err != nil {
 		return err
 	}
@@ -194,7 +199,7 @@ func (l *Log) flushRolled(quit <-chan struct{}) {
 		default:
 		}
 		// A failure fails the log: the next append says so.
-		err := l.syncs.do(func() error { return l.sync(false) })
+		err := l.syncs.do(false, l.sync)
 		if l.background.ended("flush", func() bool { return err != nil || l.closedDurable() }) {
 			return
 		}

@@ -53,6 +53,8 @@ type Log struct {
 	closed      bool
 	active      activeSegment
 	producers   *producers
+	synced      Offset // every byte below is fsynced: what the recovery point was before a raised log start pushed it up
+	renamed     bool   // names of segments were taken away since the last fsync of the directory
 	truncations uint64 // how often bytes were taken back: an fsync that began before proves nothing after
 
 	// indexMu serialises loading and rebuilding closed segments' indexes. It may be taken under mu.

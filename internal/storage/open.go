@@ -466,6 +466,7 @@ func (op *opening) settle() error {
 	if op.clean {
 		rp = op.end
 	}
+	op.synced = rp
 	op.Log.recoveryPoint.Store(int64(max(rp, start)))
 	return op.settleProducers(segs, start)
 }

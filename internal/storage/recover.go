@@ -9,7 +9,9 @@ import (
 )
 
 // recoverSegment reads segment i whole: checksums, structure, offsets. It is cut before the first batch that is not right, its
-// indexes are made anew, and epochs and producers learn what its batches say. cut tells whether bytes were lost.
+// indexes are made anew, and epochs and producers learn what its batches say. cut tells whether that lost
+// offsets which the next segment builds on: not so if it goes on where this one ends now, and what was cut was the zeros of a
+// preallocated file, or what a truncation had taken back.
 func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool, err error) {
 	s := segs[i]
 	if err := op.producersTo(segs, s.base, op.logStart); err != nil {
@@ -25,12 +27,20 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 	expect := s.base // the least offset that may come
 	size := s.size.Load()
 	batches := 0
+	limit, overlaps := s.base+deltaLimit, false
+	if i+1 < len(segs) {
+		limit = min(limit, segs[i+1].base)
+	}
 	valid, fault, err := walkEntries(f, size, func(pos int64, e record.Entry) error {
 		b := found{pos: pos, size: int64(len(e)), first: e.BaseOffset(), last: e.LastOffset()}
 		switch {
 		case b.first < expect:
 			return &record.FormatError{Reason: fmt.Sprintf("offsets %d to %d come after %d", b.first, b.last, expect-1)}
-		case b.last-s.base >= deltaLimit:
+		case b.last >= limit && limit-s.base < deltaLimit:
+			// The log was truncated to there and went on in the next segment; the cut of this one did not survive.
+			overlaps = true
+			return &record.FormatError{Reason: fmt.Sprintf("offsets %d to %d reach into the next segment, which begins at %d", b.first, b.last, limit)}
+		case b.last >= limit:
 			return &record.FormatError{Reason: fmt.Sprintf("offset %d is too far from the segment's base", b.last)}
 		}
 		if err := e.Check(); err != nil {
@@ -75,9 +85,9 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 		s.setAborted(txns)
 		op.anyAborted.Store(true)
 	}
-	last := i == len(segs)-1 || valid < size
+	follows := i+1 < len(segs) && (valid == size || overlaps || segs[i+1].base == expect)
 	for _, x := range []*indexFile{builder.x.offsets, builder.x.times} {
-		if !last {
+		if follows {
 			if err := x.finish(false); err != nil && !isDiskFull(err) {
 				return false, err
 			}
@@ -88,10 +98,10 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 	if err := op.producers.snapshot(false); err != nil {
 		return false, err
 	}
-	if i == len(segs)-1 || valid < size {
+	if i == len(segs)-1 || !follows {
 		op.end, op.endOK = expect, true
 	}
-	return valid < size, nil
+	return valid < size && !follows, nil
 }
 
 func (op *opening) segmentHasTxns(i int) bool {

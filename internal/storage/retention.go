@@ -131,6 +131,13 @@ func (l *Log) applyPolicy(p policy, hw Offset) (int, error) {
 	for i, cause := range causes {
 		l.event("delete-segment", segs[i].base, "%s, %d bytes: %s", segs[i].name(logSuffix), segs[i].size.Load(), cause)
 	}
+	if !l.active.named {
+		// Old names must not go before the newest is sure to stay: the log would forget where it ends.
+		if err := l.at.fs.SyncDir(l.Dir()); err != nil {
+			return 0, l.fail(err)
+		}
+		l.active.named = true
+	}
 	kept := segs[n:len(segs):len(segs)]
 	l.segments.Store(&kept)
 	return n, l.discard(segs[:n])
@@ -186,6 +193,8 @@ func (l *Log) discard(gone []*segment) error {
 			errs = errors.Join(errs, err)
 		}
 	}
+	// Until these renames are durable, a crash brings back what was perhaps never synced, and what follows it is not safe.
+	l.renamed = true
 	for _, s := range gone {
 		s.retire()
 		for _, suffix := range segmentSuffixes {

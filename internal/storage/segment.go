@@ -22,6 +22,7 @@ type segment struct {
 	base Offset
 	size atomic.Int64 // bytes that reads may see
 	idx  atomic.Pointer[segmentIndexes]
+	cut  atomic.Bool              // the file was made shorter since its last fsync
 	ring atomic.Pointer[tailRing] // where the last appended batches are; of the active segment
 
 	// mu guards the fields below. openFiles.mu may be taken under it.

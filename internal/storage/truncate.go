@@ -62,6 +62,7 @@ func (l *Log) Truncate(offset Offset) error {
 	}
 	l.event("truncate", offset, "asked for; the log ended at %d", l.EndOffset())
 	l.truncations++
+	l.synced = min(l.synced, offset)
 	if l.RecoveryPoint() > offset {
 		l.recoveryPoint.Store(int64(offset))
 	}
@@ -112,6 +113,7 @@ func (l *Log) cutSegments(offset Offset) error {
 	s.size.Store(size)
 	l.segments.Store(&kept)
 	l.end.Store(int64(offset))
+	s.cut.Store(true)
 	if err := f.Truncate(size); err != nil {
 		return err
 	}
@@ -209,6 +211,7 @@ func (l *Log) restartAt(offset Offset, cause string) error {
 	// A reader that sees the new list and an old end or start finds nothing, or is out of range: both are true soon.
 	l.end.Store(int64(offset))
 	l.start.Store(int64(offset))
+	l.synced = offset
 	l.recoveryPoint.Store(int64(offset))
 	l.segments.Store(&[]*segment{next.seg})
 	if err := l.epochs.clear(); err != nil {
