@@ -55,7 +55,12 @@ type legacyReader struct {
 	stamp    int64 // the broker's time, when stamped
 	stamped  bool
 	messages int
+	last     Entry // the message that Next moved to
 }
+
+// Message is the record that Next moved to as a message of magic 0 or 1, nil if it is none. Of one inside a wrapper of magic 1
+// the offset counts within the wrapper.
+func (r *Reader) Message() Entry { return r.legacy.last }
 
 // ResetEntry is Reset for an entry of any magic.
 func (r *Reader) ResetEntry(e Entry, limit int) error {
@@ -141,7 +146,7 @@ func (r *Reader) nextMessage() bool {
 		r.fail("message %d: its key or value runs past its end", l.messages)
 		return false
 	}
-	l.rest = l.rest[len(e):]
+	l.rest, l.last = l.rest[len(e):], e
 	l.messages++
 	r.rec = Record{Offset: e.BaseOffset() + l.shift, Timestamp: m.time, Key: m.key, Value: m.value}
 	if l.stamped {

@@ -333,4 +333,3 @@ func (d *dump) snapshot(name string) error {
 	}
 	return nil
 }
-

@@ -351,15 +351,15 @@ type decoder func(r *record.Record) (key, value *string, err error)
 func (d *dump) decoder(set *joptSet) (decoder, error) {
 	switch {
 	case set.has("offsets-decoder"):
-		return decodeCoordinator(kmeta.ReadGroupRecord), nil
+		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
 	case set.has("transaction-log-decoder"):
-		return decodeCoordinator(kmeta.ReadTransactionRecord), nil
+		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
 	case set.has("cluster-metadata-decoder"):
 		return decodeMetadata, nil
 	case set.has("remote-log-metadata-decoder"):
-		return decodeRemoteLog, nil
+		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
 	case set.has("share-group-state-decoder"):
-		return decodeCoordinator(kmeta.ReadShareRecord), nil
+		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
 	}
 	value, err := fieldDecoder(set, "value-decoder-class")
 	if err != nil {
@@ -412,14 +412,3 @@ func fieldDecoder(set *joptSet, option string) (func([]byte) (*string, error), e
 
 // javaText decodes UTF-8 as Java does: each longest beginning of a character that does not go on becomes one U+FFFD.
 func javaText(b []byte) string { return string(appendJavaText(nil, b)) }
-
-func decodeMetadata(r *record.Record) (key, value *string, err error) {
-	text := ""
-	switch m, version, err := kmeta.ReadValue(r.Value); {
-	case err != nil:
-		text = fmt.Sprintf("Error at %d, skipping. %s", r.Offset, metadataComplaint(r.Value, err))
-	default:
-		text = string(kmeta.AppendJSON(nil, m, version))
-	}
-	return nil, &text, nil
-}

@@ -72,6 +72,7 @@ func commands() []command {
 		{"serve", "run a node", Serve},
 		{"kafka-console-consumer", "print the records of a topic", kafkaConsoleConsumer},
 		{"kafka-console-producer", "write lines of standard input to a topic", kafkaConsoleProducer},
+		{"kafka-dump-log", "print what is in a log's files", kafkaDumpLog},
 		{"kafka-get-offsets", "show the offsets of partitions: first, last, by time", kafkaGetOffsets},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
 	}
