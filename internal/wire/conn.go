@@ -58,6 +58,8 @@ type Conn struct {
 	request Request
 	tryRead func(fd uintptr) bool // c.readSocket, made once
 	readErr error
+	trySend func(fd uintptr) bool // c.sendSocket
+	sendErr error
 	first   [4]byte // where a connection that is no socket waits for its next request
 
 	in    *buffer // nil: nothing is read
@@ -78,7 +80,7 @@ func newConn(s *Server, listener string, nc net.Conn, ip netip.Addr) *Conn {
 		c.raw, _ = sc.SyscallConn()
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.tryRead = c.readSocket
+	c.tryRead, c.trySend = c.readSocket, c.sendSocket
 	c.enter(reading)
 	return c
 }
@@ -422,7 +424,7 @@ func (c *Conn) appendRegion(r vfs.Region) error {
 }
 
 func (c *Conn) sendRegion(r vfs.Region) error {
-	if err := c.flush(); err != nil {
+	if err := c.flushBefore(); err != nil {
 		return err
 	}
 	for r.Len > 0 {
@@ -449,6 +451,40 @@ func (c *Conn) flush() error {
 	putBuffer(c.outBuf) // what append made beyond it is garbage
 	c.outBuf, c.out = nil, nil
 	return err
+}
+
+// flushBefore is flush when a region follows.
+func (c *Conn) flushBefore() error {
+	if c.raw != nil && len(c.out) > 0 {
+		c.enter(writing)
+		c.sendErr = nil
+		err := c.raw.Write(c.trySend)
+		if err == nil {
+			err = c.sendErr
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errFlushed, err)
+		}
+	}
+	return c.flush()
+}
+
+// sendSocket tries to send what is gathered; false: there is no room yet.
+func (c *Conn) sendSocket(fd uintptr) bool {
+	for len(c.out) > 0 {
+		n, err := sendMore(int(fd), c.out)
+		switch {
+		case n > 0:
+			c.out = c.out[n:]
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return false
+		default:
+			c.sendErr = err
+			return true
+		}
+	}
+	return true
 }
 
 func (c *Conn) write(p []byte) error {
