@@ -44,8 +44,9 @@ type Controller struct {
 	wishes chan *wish
 
 	// These belong to Open, and after it to the writer's goroutine.
-	failed  error // why nothing can be written any more
-	scratch []byte
+	failed   error // why nothing can be written any more
+	scratch  []byte
+	replayed int64 // bytes of the log that no snapshot covered when it was opened
 
 	snapshotBytes  int64 // metadata.log.max.record.bytes.between.snapshots
 	snapshotDue    chan struct{}

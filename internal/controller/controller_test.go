@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -416,6 +417,49 @@ func TestGroupCommit(t *testing.T) {
 	}
 	if created != wishes/2 {
 		t.Errorf("deltas tell of %d new topics, want %d", created, wishes/2)
+	}
+}
+
+// Whatever is created and deleted at the same time, in whatever groups: the deltas that replicas follow add up to the image.
+func TestDeltasAddUp(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	var all sync.WaitGroup
+	for w := range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				name := fmt.Sprint("t", (w+i)%4)
+				if i%2 == 0 {
+					r := kmsg.NewPtrCreateTopicsRequest()
+					r.Version, r.Topics = 7, []kmsg.CreateTopicsRequestTopic{topicWish{name: name, partitions: 2, factor: 1}.request()}
+					s.CreateTopics(t.Context(), r)
+				} else {
+					r := kmsg.NewPtrDeleteTopicsRequest()
+					r.Version, r.TopicNames = 5, []string{name}
+					s.DeleteTopics(t.Context(), r)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := map[kmeta.UUID]string{}
+	for _, d := range s.applied {
+		for _, topic := range d.Deleted {
+			if got[topic.ID] == "" {
+				t.Errorf("%s is deleted, and was never there", topic.Name)
+			}
+			delete(got, topic.ID)
+		}
+		for _, topic := range d.Created {
+			got[topic.ID] = topic.Name
+		}
+	}
+	want := map[kmeta.UUID]string{}
+	for topic := range s.Image().Topics() {
+		want[topic.ID] = topic.Name
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("by the deltas %v, by the image %v", got, want)
 	}
 }
 

@@ -152,6 +152,7 @@ func (c *Controller) replayLog(img *metadata.Image, from metadata.Offset) (*meta
 				return nil, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 			}
 			img, from = next, b.LastOffset()+1
+			c.replayed += int64(len(b))
 		}
 		if from == before {
 			return nil, fmt.Errorf("offset %d: no batch could be read", from)

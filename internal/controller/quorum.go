@@ -74,7 +74,7 @@ func (c *Controller) begin(img *metadata.Image) error {
 		return err
 	}
 	c.shown.Store(img)
-	c.sizeAtSnapshot.Store(0)
+	c.sizeAtSnapshot.Store(c.log.Size() - c.replayed)
 	return nil
 }
 

@@ -43,7 +43,6 @@ func parseSnapshotName(name string) (snapshotID, bool) {
 // snapshot writes img as a .checkpoint file, durably, and lets go of what retention no longer keeps of the log before it.
 func (c *Controller) snapshot(img *metadata.Image) error {
 	id := snapshotID{img.Offset() + 1, img.Epoch()}
-	size := c.log.Size()
 	now := time.Now().UnixMilli()
 	snapshot := metadata.Snapshot{
 		Epoch:                  img.Epoch(),
@@ -59,9 +58,10 @@ func (c *Controller) snapshot(img *metadata.Image) error {
 	if err := vfs.WriteFile(c.options.FS, path.Join(c.options.Dir, id.name()), data); err != nil {
 		return err
 	}
-	c.sizeAtSnapshot.Store(size)
 	c.logger.Info("wrote a snapshot of the metadata", "file", id.name(), "bytes", len(data))
-	return c.retain()
+	err = c.retain()
+	c.sizeAtSnapshot.Store(c.log.Size()) // after it, since what retention took counts no more
+	return err
 }
 
 // retain deletes the oldest snapshot, and the log before the next one, while log and snapshots together exceed
