@@ -278,6 +278,26 @@ func TestGoldenClean(t *testing.T) {
 	}
 }
 
+// The metadata log is read whole at every start, and stays as it is.
+func TestGoldenMetadataLog(t *testing.T) {
+	for _, name := range []string{"plain-clean", "metadata-rich"} {
+		t.Run(name, func(t *testing.T) {
+			root := golden.Unpack(t, name)
+			dir := filepath.Join(root, "data", "__cluster_metadata-0")
+			l := openGolden(t, filepath.Dir(dir), filepath.Base(dir), goldenConfigs(t, name), nil)
+			if l.EndOffset() < 100 {
+				t.Errorf("it ends at %d", l.EndOffset())
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			wantSums(t, root, dir, goldenFiles(t, name, "files.txt"), func(n string) bool {
+				return strings.HasSuffix(n, deletedSuffix) || strings.HasSuffix(n, snapshotSuffix)
+			})
+		})
+	}
+}
+
 // What a kill left is recovered to the same bytes as Kafka recovers it to.
 func TestGoldenRecovered(t *testing.T) {
 	// Where we differ from Kafka on purpose: it empties a segment for one batch of earlier offsets.

@@ -184,6 +184,9 @@ func (l *Log) Size() int64 {
 	return n
 }
 
+// FirstSegment is the base offset of the oldest segment.
+func (l *Log) FirstSegment() Offset { return l.list()[0].base }
+
 // A SegmentInfo describes a segment as it is now.
 type SegmentInfo struct {
 	BaseOffset       Offset

@@ -372,6 +372,58 @@ func TestFollower(t *testing.T) {
 	}
 }
 
+// Offsets may reach 2147483647 from a segment's base and no further, whether they are appended or found.
+func TestRelativeOffsetLimit(t *testing.T) {
+	mem := newMem(t)
+	put := func(dir string, batches ...record.Batch) {
+		if err := mem.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := mem.OpenFile(dir+"/"+fileName(0, logSuffix), os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(bytes.Join([][]byte{batches[0], batches[1]}, nil), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(base Offset) record.Batch {
+		b := batch(1, 1000)
+		b.SetBaseOffset(base)
+		return b
+	}
+	cfg := testConfig()
+	cfg.IndexInterval = 0
+	put("/data/orders-3", at(0), at(math.MaxInt32-1))
+	l := openTest(t, mem, cfg)
+	for _, want := range []Offset{math.MaxInt32, math.MaxInt32 + 1} {
+		if a, err := l.Append(batch(1, 1000), AppendOptions{}); err != nil || a.BaseOffset != want {
+			t.Fatal(a, err)
+		}
+	}
+	segs := l.Segments()
+	if len(segs) != 2 || segs[1].BaseOffset != math.MaxInt32+1 {
+		t.Errorf("segments %v", segs)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	put("/data/far-0", at(0), at(math.MaxInt32+5))
+	o := testOptions(mem, cfg)
+	o.Dir, o.Partition = "/data/far-0", TopicPartition{"far", 0}
+	l, err := OpenLog(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Abandon()
+	if segs := l.Segments(); len(segs) != 2 || segs[1].BaseOffset != math.MaxInt32+5 || segs[1].Bytes != segs[0].Bytes {
+		t.Errorf("segments found: %v", segs)
+	}
+	if l.EndOffset() != math.MaxInt32+6 {
+		t.Errorf("end %d", l.EndOffset())
+	}
+}
+
 func FuzzTxnIndex(f *testing.F) {
 	f.Add(appendTxnEntry(nil, abortedTxn{4000, 120, 131, 132}))
 	f.Fuzz(func(t *testing.T, b []byte) {

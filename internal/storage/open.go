@@ -83,8 +83,22 @@ func (op *opening) run() error {
 	if err := op.identify(); err != nil {
 		return err
 	}
-	if err := op.load(); err != nil {
-		return err
+	for {
+		err := op.load()
+		if errors.Is(err, errSplit) {
+			for _, s := range *op.segments.Load() {
+				s.retire()
+			}
+			op.Log.producers, op.created = newProducers(op.at), true
+			err = op.read()
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		break
 	}
 	if err := op.settle(); err != nil {
 		return err

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/quire-log/quire/internal/record"
+	"github.com/quire-log/quire/internal/vfs"
 )
 
 // recoverSegment reads segment i whole: checksums, structure, offsets. It is cut before the first batch that is not right, its
@@ -27,7 +29,7 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 	expect := s.base // the least offset that may come
 	size := s.size.Load()
 	batches := 0
-	limit, overlaps := s.base+deltaLimit, false
+	limit, overlaps, tooFar := s.base+deltaLimit, false, Offset(-1)
 	if i+1 < len(segs) {
 		limit = min(limit, segs[i+1].base)
 	}
@@ -40,11 +42,13 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 			// The log was truncated to there and went on in the next segment; the cut of this one did not survive.
 			overlaps = true
 			return &record.FormatError{Reason: fmt.Sprintf("offsets %d to %d reach into the next segment, which begins at %d", b.first, b.last, limit)}
-		case b.last >= limit:
-			return &record.FormatError{Reason: fmt.Sprintf("offset %d is too far from the segment's base", b.last)}
 		}
 		if err := e.Check(); err != nil {
 			return err
+		}
+		if b.last >= limit {
+			tooFar = b.first
+			return &record.FormatError{Reason: fmt.Sprintf("offset %d is too far from the segment's base", b.last)}
 		}
 		expect = b.last + 1
 		batches++
@@ -67,6 +71,9 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 	})
 	if err != nil {
 		return false, err
+	}
+	if tooFar > s.base {
+		return false, op.split(s, f, valid, tooFar)
 	}
 	builder.finish()
 	op.event("recover", s.base, "%s: %d batches read, offsets end at %d (%s)", s.name(logSuffix), batches, expect, why)
@@ -102,6 +109,45 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 		op.end, op.endOK = expect, true
 	}
 	return valid < size && !follows, nil
+}
+
+// errSplit means that a segment was split in two: the directory is to be read again.
+var errSplit = errors.New("a segment was split")
+
+// split moves what follows pos, beginning with offset base, to a segment of its own: an index cannot count so far. A crash in
+// between leaves both, and the next Open cuts the first where the second begins.
+func (op *opening) split(s *segment, f vfs.File, pos int64, base Offset) error {
+	op.event("recover", base, "%s is split at byte %d: offset %d is too far from its base", s.name(logSuffix), pos, base)
+	half := fileName(base, logSuffix) + cleanedSuffix
+	out, err := op.at.fs.OpenFile(op.at.path(half), createFlags|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	buf := getBuffer(recoveryChunk)
+	defer putBuffer(buf)
+	for at := pos; at < s.size.Load() && err == nil; {
+		piece := (*buf)[:min(int64(len(*buf)), s.size.Load()-at)]
+		if err = readFull(f, piece, at); err == nil {
+			_, err = out.WriteAt(piece, at-pos)
+		}
+		at += int64(len(piece))
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if err := op.at.fs.Rename(op.at.path(half), op.at.path(fileName(base, logSuffix))); err != nil {
+		return err
+	}
+	if err := op.at.fs.SyncDir(op.Dir()); err != nil {
+		return err
+	}
+	if err := f.Truncate(pos); err != nil {
+		return err
+	}
+	return errSplit
 }
 
 func (op *opening) segmentHasTxns(i int) bool {
