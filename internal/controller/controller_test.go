@@ -380,6 +380,22 @@ func TestFailedFsync(t *testing.T) {
 	}
 }
 
+// A full disk refuses a wish with a retriable code, and the next one that finds room is granted.
+func TestFullDisk(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.fs.FailNth(1, syscall.ENOSPC, func(op, name string) bool { return op == "write" && strings.HasSuffix(name, ".log") })
+	r := kmsg.NewPtrCreateTopicsRequest()
+	r.Version, r.Topics = 7, []kmsg.CreateTopicsRequestTopic{topicWish{name: "t", partitions: 1, factor: 1}.request()}
+	if code := s.CreateTopics(t.Context(), r).Topics[0].ErrorCode; code != 56 {
+		t.Errorf("on a full disk: %d, want 56", code)
+	}
+	if s.Image().Topic("t") != nil {
+		t.Error("a topic that could not be written is shown")
+	}
+	s.create("t", 1)
+}
+
 // Wishes that wait together share an fsync, and each is decided upon those before it.
 func TestGroupCommit(t *testing.T) {
 	s := newSite(t)

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/quire-log/quire/internal/config"
+	"github.com/quire-log/quire/internal/storage"
 )
 
 // A refusal is a wish that a client may not have: a Kafka error code and what Kafka's controller says with it.
@@ -22,6 +23,8 @@ func refuse(e *kerr.Error, message string) *refusal { return &refusal{e.Code, me
 func answer(err error) (code int16, message *string) {
 	var r *refusal
 	var invalid *config.InvalidError
+	var full *storage.DiskFullError
+	var failed *storage.FailedError
 	switch {
 	case err == nil:
 		return 0, nil
@@ -32,6 +35,9 @@ func answer(err error) (code int16, message *string) {
 		return r.code, &r.message
 	case errors.As(err, &invalid):
 		return kerr.InvalidConfig.Code, &invalid.Message
+	case errors.As(err, &full), errors.As(err, &failed):
+		text := err.Error()
+		return kerr.KafkaStorageError.Code, &text
 	case errors.Is(err, ErrClosed):
 		return kerr.NotController.Code, nil
 	default:

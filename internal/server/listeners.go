@@ -72,7 +72,7 @@ func parseListeners(static map[string]string) ([]*listener, error) {
 		case i < 0:
 			return nil, fmt.Errorf("advertised.listeners: %s is not one of listeners", a.name)
 		case a.host != "" && wildcard(a.host):
-			return nil, fmt.Errorf("advertised.listeners cannot use the nonroutable meta-address %s. Use a routable IP address.", a.host)
+			return nil, fmt.Errorf("advertised.listeners: %s means every address, and none that a client could dial", a.host)
 		}
 		all[i].advertisedHost, all[i].advertisedPort = a.host, a.port
 	}

@@ -21,7 +21,7 @@ func TestParseListeners(t *testing.T) {
 		{"plaintext://h:1", "Plaintext://k:2", "", "PLAINTEXT h:1>k:2"},
 		{"IN://h:1, OUT://h:2", "OUT://k:2", "IN:PLAINTEXT,OUT:PLAINTEXT", "IN h:1>dialled OUT h:2>k:2"},
 		{"PLAINTEXT://h:1,CONTROLLER://h:2", "PLAINTEXT://k:1", "", "PLAINTEXT h:1>k:1 CONTROLLER h:2>dialled (controller)"},
-		{"PLAINTEXT://h:1", "PLAINTEXT://0.0.0.0:1", "", "nonroutable meta-address 0.0.0.0"},
+		{"PLAINTEXT://h:1", "PLAINTEXT://0.0.0.0:1", "", "0.0.0.0 means every address"},
 		{"PLAINTEXT://h:1", "OTHER://k:1", "", "OTHER is not one of listeners"},
 		{"PLAINTEXT://h:1,PLAINTEXT://h:2", "", "", "PLAINTEXT is there twice"},
 		{"SSL://h:1", "", "", `security protocol "SSL"`},

@@ -343,12 +343,18 @@ func (n *Node) listenerNamed(name string) *listener {
 	return nil
 }
 
-// Addr is the address of the first listener that clients use, with its port as it came to be.
+// Addr is the address of the first listener that clients use, with its port as it came to be. Of a listener on all addresses it is
+// the one that reaches it from this machine.
 func (n *Node) Addr() string {
 	for _, l := range n.listeners {
-		if !l.controller {
-			return l.bound.Addr().String()
+		if l.controller {
+			continue
 		}
+		host, port := splitAddr(l.bound.Addr())
+		if wildcard(host) {
+			host = "localhost"
+		}
+		return net.JoinHostPort(host, itoa(int(port)))
 	}
 	return ""
 }
