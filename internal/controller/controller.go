@@ -39,7 +39,8 @@ type Controller struct {
 	epoch   metadata.Epoch
 	quorum  quorum // what the log's control records say of it; set by Open
 
-	shown atomic.Pointer[metadata.Image]
+	shown   atomic.Pointer[metadata.Image]
+	failure atomic.Pointer[failure] // what failed says, for others than the writer
 
 	wishes chan *wish
 
@@ -98,6 +99,17 @@ func (c *Controller) static(key string) config.Value { return staticValue(c.opti
 
 // Image is what clients may see, now.
 func (c *Controller) Image() *metadata.Image { return c.shown.Load() }
+
+// A failure is why nothing can be written any more.
+type failure struct{ err error }
+
+// Failed is nil, or why nothing can be changed until the node is restarted.
+func (c *Controller) Failed() error {
+	if f := c.failure.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
 
 // LeaderEpoch and HighWatermark of the metadata log, for DescribeQuorum.
 func (c *Controller) LeaderEpoch() metadata.Epoch    { return c.epoch }

@@ -375,6 +375,9 @@ func TestFailedFsync(t *testing.T) {
 			t.Errorf("write = %v, want EIO", err)
 		}
 	}
+	if !errors.Is(s.Failed(), syscall.EIO) {
+		t.Errorf("Failed() = %v, want EIO", s.Failed())
+	}
 	if s.Image().Topic("x") != nil {
 		t.Error("an image shows what may not be on disk")
 	}

@@ -158,6 +158,7 @@ func (c *Controller) show(img *metadata.Image, delta *metadata.Delta) {
 // fail ends all writing: after a failed write or fsync nobody knows what the log holds until it is opened again.
 func (c *Controller) fail(err error) {
 	c.failed = fmt.Errorf("metadata log: %w", err)
+	c.failure.Store(&failure{c.failed})
 	c.logger.Error("the metadata log failed: nothing can be changed until this node is restarted", "error", err)
 }
 

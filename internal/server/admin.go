@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// An admin serves operators over HTTP: /metrics for Prometheus, /livez (the process answers), /readyz (clients are served).
+// An admin serves operators over HTTP: /metrics for Prometheus, /livez (the process answers), /readyz (clients are served, and
+// changes can be written).
 type admin struct {
 	server  *http.Server
 	address net.Addr
@@ -45,6 +46,10 @@ func startAdmin(n *Node) (*admin, error) {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !n.ready.Load() {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		if err := n.controller.Failed(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
