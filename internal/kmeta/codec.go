@@ -169,7 +169,11 @@ func (d *decoder) version(want int16) {
 
 // readNullableArray reads an array whose elements take at least so many bytes. Null is nil, and an empty one is not.
 func readNullableArray[T any](d *decoder, least int, elem func(*decoder) T) []T {
-	n := d.length(least, "array")
+	return readElements(d, d.length(least, "array"), elem)
+}
+
+// readElements reads so many elements; nil if there are fewer than none, or one is wrong.
+func readElements[T any](d *decoder, n int, elem func(*decoder) T) []T {
 	if n < 0 {
 		return nil
 	}

@@ -147,3 +147,71 @@ func dumpedRecords(t *testing.T, name, file string) (out []string) {
 	}
 	return out
 }
+
+// Every record of the coordinators' logs reads, is written again to the same bytes, and prints as kafka-dump-log prints it.
+func TestGoldenCoordinators(t *testing.T) {
+	seen := map[string]int{}
+	for _, name := range golden.Names(t) {
+		for log, topic := range []string{"__consumer_offsets", "__transaction_state", "__share_group_state"} {
+			files := golden.Files(t, name, "*/"+topic+"-*/*.log", "*/*/"+topic+"-*/*.log")
+			for _, file := range slices.Sorted(maps.Keys(files)) {
+				dumped := dumpedEntries(t, name, file)
+				n := 0
+				for r := range records(t, file, files[file]) {
+					if r.control {
+						continue
+					}
+					k, err := kmeta.ReadKey(kmeta.Log(log), r.Key)
+					if err != nil {
+						t.Fatalf("%s: offset %d: %v", file, r.Offset, err)
+					}
+					seen[k.TypeName()]++
+					if again := kmeta.AppendKey(nil, k); !bytes.Equal(again, r.Key) {
+						t.Errorf("%s: offset %d: %s is written again as %x, was %x", file, r.Offset, k.TypeName(), again, r.Key)
+					}
+					line := "key: " + string(kmeta.AppendKeyJSON(nil, k, true)) + " payload: <DELETE>"
+					if r.Value != nil {
+						v, version, err := kmeta.ReadVersioned(k, r.Value)
+						if err != nil {
+							t.Fatalf("%s: offset %d: %v in %x", file, r.Offset, err, r.Value)
+						}
+						if again := kmeta.AppendVersioned(nil, v, version); !bytes.Equal(again, r.Value) {
+							t.Errorf("%s: offset %d: %s is written again as %x, was %x", file, r.Offset, v.TypeName(), again, r.Value)
+						}
+						line = "key: " + string(kmeta.AppendKeyJSON(nil, k, true)) + " payload: " + string(kmeta.AppendDumpJSON(nil, v, version))
+					}
+					if n < len(dumped) && line != dumped[n] {
+						t.Errorf("%s: offset %d:\n%s, and Kafka prints\n%s", file, r.Offset, line, dumped[n])
+					}
+					n++
+				}
+				if n != len(dumped) {
+					t.Errorf("%s: %d records, and %d in the dump", file, n, len(dumped))
+				}
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d types of key in the goldens: %v", len(seen), seen)
+	}
+}
+
+// dumpedEntries are the keys and values that kafka-dump-log printed of a file of a golden.
+func dumpedEntries(t *testing.T, name, file string) (out []string) {
+	t.Helper()
+	dump := strings.ReplaceAll(path.Dir(file), "/", "_") + ".txt"
+	text, err := os.ReadFile(filepath.Join(golden.Shared(t, "golden", name, "dump"), dump))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := false
+	for line := range strings.Lines(string(text)) {
+		if dumped, ok := strings.CutPrefix(strings.TrimSpace(line), "Dumping "); ok {
+			in = strings.ReplaceAll(dumped, "/", "_") == strings.ReplaceAll(file, "/", "_")
+		}
+		if _, entry, ok := strings.Cut(strings.TrimSpace(line), " headerKeys: [] key: "); ok && in {
+			out = append(out, "key: "+entry)
+		}
+	}
+	return out
+}

@@ -125,6 +125,13 @@ func jsonNullableString(dst []byte, s *string) []byte {
 	return jsonString(dst, *s)
 }
 
+func jsonNullableBytes(dst, v []byte) []byte {
+	if v == nil {
+		return append(dst, "null"...)
+	}
+	return jsonBytes(dst, v)
+}
+
 func jsonArray[T any](dst []byte, s []T, elem func([]byte, T) []byte) []byte {
 	dst = append(dst, '[')
 	for i, e := range s {

@@ -94,7 +94,8 @@ func (r *Endpoint) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Host)
 	dst = appendUint16(dst, r.Port)
 	dst = appendInt16(dst, r.SecurityProtocol)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *Endpoint) read(d *decoder, version int16) {
@@ -130,7 +131,8 @@ func (r *Feature) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Name)
 	dst = appendInt16(dst, r.MinSupportedVersion)
 	dst = appendInt16(dst, r.MaxSupportedVersion)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *Feature) read(d *decoder, version int16) {
@@ -243,7 +245,8 @@ func (r *RegisterBrokerRecord) append(dst []byte, version int16) []byte {
 		dst = appendNullableArray(dst, r.CordonedLogDirs, appendUUID)
 		dst = t.close(dst)
 	}
-	return t.finish(dst)
+	dst = t.finish(dst)
+	return dst
 }
 
 func (r *RegisterBrokerRecord) read(d *decoder, version int16) {
@@ -341,7 +344,8 @@ func (r *UnregisterBrokerRecord) reset() { *r = UnregisterBrokerRecord{} }
 func (r *UnregisterBrokerRecord) append(dst []byte, version int16) []byte {
 	dst = appendInt32(dst, r.BrokerID)
 	dst = appendInt64(dst, r.BrokerEpoch)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *UnregisterBrokerRecord) read(d *decoder, version int16) {
@@ -383,7 +387,8 @@ func (r *TopicRecord) reset()                                   { *r = TopicReco
 func (r *TopicRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Name)
 	dst = appendUUID(dst, r.TopicID)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *TopicRecord) read(d *decoder, version int16) {
@@ -479,7 +484,8 @@ func (r *PartitionRecord) append(dst []byte, version int16) []byte {
 		dst = appendNullableArray(dst, r.LastKnownELR, appendInt32)
 		dst = t.close(dst)
 	}
-	return t.finish(dst)
+	dst = t.finish(dst)
+	return dst
 }
 
 func (r *PartitionRecord) read(d *decoder, version int16) {
@@ -576,7 +582,8 @@ func (r *ConfigRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.ResourceName)
 	dst = appendString(dst, r.Name)
 	dst = appendNullableString(dst, r.Value)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *ConfigRecord) read(d *decoder, version int16) {
@@ -707,7 +714,8 @@ func (r *PartitionChangeRecord) append(dst []byte, version int16) []byte {
 		dst = appendNullableArray(dst, r.Directories, appendUUID)
 		dst = t.close(dst)
 	}
-	return t.finish(dst)
+	dst = t.finish(dst)
+	return dst
 }
 
 func (r *PartitionChangeRecord) read(d *decoder, version int16) {
@@ -812,7 +820,8 @@ func (r *FenceBrokerRecord) reset() { *r = FenceBrokerRecord{} }
 func (r *FenceBrokerRecord) append(dst []byte, version int16) []byte {
 	dst = appendInt32(dst, r.ID)
 	dst = appendInt64(dst, r.Epoch)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *FenceBrokerRecord) read(d *decoder, version int16) {
@@ -858,7 +867,8 @@ func (r *UnfenceBrokerRecord) reset() { *r = UnfenceBrokerRecord{} }
 func (r *UnfenceBrokerRecord) append(dst []byte, version int16) []byte {
 	dst = appendInt32(dst, r.ID)
 	dst = appendInt64(dst, r.Epoch)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *UnfenceBrokerRecord) read(d *decoder, version int16) {
@@ -902,7 +912,8 @@ func (r *RemoveTopicRecord) reset() { *r = RemoveTopicRecord{} }
 
 func (r *RemoveTopicRecord) append(dst []byte, version int16) []byte {
 	dst = appendUUID(dst, r.TopicID)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *RemoveTopicRecord) read(d *decoder, version int16) {
@@ -955,7 +966,8 @@ func (r *DelegationTokenRecord) append(dst []byte, version int16) []byte {
 	dst = appendInt64(dst, r.MaxTimestamp)
 	dst = appendInt64(dst, r.ExpirationTimestamp)
 	dst = appendString(dst, r.TokenID)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *DelegationTokenRecord) read(d *decoder, version int16) {
@@ -1024,7 +1036,8 @@ func (r *UserScramCredentialRecord) append(dst []byte, version int16) []byte {
 	dst = appendBytes(dst, r.StoredKey)
 	dst = appendBytes(dst, r.ServerKey)
 	dst = appendInt32(dst, r.Iterations)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *UserScramCredentialRecord) read(d *decoder, version int16) {
@@ -1082,7 +1095,8 @@ func (r *FeatureLevelRecord) reset() { *r = FeatureLevelRecord{} }
 func (r *FeatureLevelRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Name)
 	dst = appendInt16(dst, r.FeatureLevel)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *FeatureLevelRecord) read(d *decoder, version int16) {
@@ -1110,7 +1124,8 @@ type EntityData struct {
 func (r *EntityData) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.EntityType)
 	dst = appendNullableString(dst, r.EntityName)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *EntityData) read(d *decoder, version int16) {
@@ -1163,7 +1178,8 @@ func (r *ClientQuotaRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Key)
 	dst = appendFloat64(dst, r.Value)
 	dst = appendBool(dst, r.Remove)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *ClientQuotaRecord) read(d *decoder, version int16) {
@@ -1220,7 +1236,8 @@ func (r *ProducerIDsRecord) append(dst []byte, version int16) []byte {
 	dst = appendInt32(dst, r.BrokerID)
 	dst = appendInt64(dst, r.BrokerEpoch)
 	dst = appendInt64(dst, r.NextProducerID)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *ProducerIDsRecord) read(d *decoder, version int16) {
@@ -1306,7 +1323,8 @@ func (r *BrokerRegistrationChangeRecord) append(dst []byte, version int16) []byt
 		dst = appendNullableArray(dst, r.CordonedLogDirs, appendUUID)
 		dst = t.close(dst)
 	}
-	return t.finish(dst)
+	dst = t.finish(dst)
+	return dst
 }
 
 func (r *BrokerRegistrationChangeRecord) read(d *decoder, version int16) {
@@ -1393,7 +1411,8 @@ func (r *AccessControlEntryRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Host)
 	dst = appendInt8(dst, r.Operation)
 	dst = appendInt8(dst, r.PermissionType)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *AccessControlEntryRecord) read(d *decoder, version int16) {
@@ -1455,7 +1474,8 @@ func (r *RemoveAccessControlEntryRecord) reset() { *r = RemoveAccessControlEntry
 
 func (r *RemoveAccessControlEntryRecord) append(dst []byte, version int16) []byte {
 	dst = appendUUID(dst, r.ID)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *RemoveAccessControlEntryRecord) read(d *decoder, version int16) {
@@ -1490,7 +1510,8 @@ func (r *NoOpRecord) ReadBody(src []byte, version int16) error { return readBody
 func (r *NoOpRecord) reset()                                   { *r = NoOpRecord{} }
 
 func (r *NoOpRecord) append(dst []byte, version int16) []byte {
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *NoOpRecord) read(d *decoder, version int16) {
@@ -1528,7 +1549,8 @@ func (r *ZKMigrationStateRecord) reset() { *r = ZKMigrationStateRecord{} }
 
 func (r *ZKMigrationStateRecord) append(dst []byte, version int16) []byte {
 	dst = appendInt8(dst, r.ZKMigrationState)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *ZKMigrationStateRecord) read(d *decoder, version int16) {
@@ -1573,7 +1595,8 @@ func (r *RemoveUserScramCredentialRecord) reset() { *r = RemoveUserScramCredenti
 func (r *RemoveUserScramCredentialRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Name)
 	dst = appendInt8(dst, r.Mechanism)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *RemoveUserScramCredentialRecord) read(d *decoder, version int16) {
@@ -1622,7 +1645,8 @@ func (r *BeginTransactionRecord) append(dst []byte, version int16) []byte {
 		dst = appendNullableString(dst, r.Name)
 		dst = t.close(dst)
 	}
-	return t.finish(dst)
+	dst = t.finish(dst)
+	return dst
 }
 
 func (r *BeginTransactionRecord) read(d *decoder, version int16) {
@@ -1669,7 +1693,8 @@ func (r *EndTransactionRecord) ReadBody(src []byte, version int16) error {
 func (r *EndTransactionRecord) reset() { *r = EndTransactionRecord{} }
 
 func (r *EndTransactionRecord) append(dst []byte, version int16) []byte {
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *EndTransactionRecord) read(d *decoder, version int16) {
@@ -1712,7 +1737,8 @@ func (r *AbortTransactionRecord) append(dst []byte, version int16) []byte {
 		dst = appendNullableString(dst, r.Reason)
 		dst = t.close(dst)
 	}
-	return t.finish(dst)
+	dst = t.finish(dst)
+	return dst
 }
 
 func (r *AbortTransactionRecord) read(d *decoder, version int16) {
@@ -1761,7 +1787,8 @@ func (r *RemoveDelegationTokenRecord) reset() { *r = RemoveDelegationTokenRecord
 
 func (r *RemoveDelegationTokenRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.TokenID)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *RemoveDelegationTokenRecord) read(d *decoder, version int16) {
@@ -1816,7 +1843,8 @@ func (r *RegisterControllerRecord) append(dst []byte, version int16) []byte {
 	for i := range r.Features {
 		dst = r.Features[i].append(dst, version)
 	}
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *RegisterControllerRecord) read(d *decoder, version int16) {
@@ -1871,7 +1899,8 @@ func (r *ClearELRRecord) reset()                                   { *r = ClearE
 
 func (r *ClearELRRecord) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.TopicName)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *ClearELRRecord) read(d *decoder, version int16) {
@@ -1898,7 +1927,8 @@ func (r *Voter) append(dst []byte, version int16) []byte {
 	if version >= 1 {
 		dst = appendUUID(dst, r.VoterDirectoryID)
 	}
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *Voter) read(d *decoder, version int16) {
@@ -1958,7 +1988,8 @@ func (r *LeaderChange) append(dst []byte, version int16) []byte {
 	for i := range r.GrantingVoters {
 		dst = r.GrantingVoters[i].append(dst, version)
 	}
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *LeaderChange) read(d *decoder, version int16) {
@@ -2010,7 +2041,8 @@ func (r *SnapshotHeader) reset()                                   { *r = Snapsh
 func (r *SnapshotHeader) append(dst []byte, version int16) []byte {
 	dst = appendInt16(dst, version)
 	dst = appendInt64(dst, r.LastContainedLogTimestamp)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *SnapshotHeader) read(d *decoder, version int16) {
@@ -2048,7 +2080,8 @@ func (r *SnapshotFooter) reset()                                   { *r = Snapsh
 
 func (r *SnapshotFooter) append(dst []byte, version int16) []byte {
 	dst = appendInt16(dst, version)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *SnapshotFooter) read(d *decoder, version int16) {
@@ -2085,7 +2118,8 @@ func (r *KRaftVersion) reset()                                   { *r = KRaftVer
 func (r *KRaftVersion) append(dst []byte, version int16) []byte {
 	dst = appendInt16(dst, version)
 	dst = appendInt16(dst, r.KRaftVersion)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *KRaftVersion) read(d *decoder, version int16) {
@@ -2115,7 +2149,8 @@ func (r *VoterEndpoint) append(dst []byte, version int16) []byte {
 	dst = appendString(dst, r.Name)
 	dst = appendString(dst, r.Host)
 	dst = appendUint16(dst, r.Port)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *VoterEndpoint) read(d *decoder, version int16) {
@@ -2146,7 +2181,8 @@ type KRaftVersionRange struct {
 func (r *KRaftVersionRange) append(dst []byte, version int16) []byte {
 	dst = appendInt16(dst, r.MinSupportedVersion)
 	dst = appendInt16(dst, r.MaxSupportedVersion)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *KRaftVersionRange) read(d *decoder, version int16) {
@@ -2181,7 +2217,8 @@ func (r *QuorumVoter) append(dst []byte, version int16) []byte {
 		dst = r.Endpoints[i].append(dst, version)
 	}
 	dst = r.KRaftVersionFeature.append(dst, version)
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *QuorumVoter) read(d *decoder, version int16) {
@@ -2233,7 +2270,8 @@ func (r *KRaftVoters) append(dst []byte, version int16) []byte {
 	for i := range r.Voters {
 		dst = r.Voters[i].append(dst, version)
 	}
-	return appendTags(dst, r.UnknownTags)
+	dst = appendTags(dst, r.UnknownTags)
+	return dst
 }
 
 func (r *KRaftVoters) read(d *decoder, version int16) {

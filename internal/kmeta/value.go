@@ -18,10 +18,16 @@ type message interface {
 	// ReadBody makes the record what src, all of it, says. The error is a *VersionError or a *DecodeError.
 	ReadBody(src []byte, version int16) error
 
+	body
+	appendJSON(dst []byte, version int16) []byte
+}
+
+// A body is what readFrom fills.
+type body interface {
+	TypeName() string
 	versions() (low, high int16)
 	reset()
 	read(d *decoder, version int16)
-	appendJSON(dst []byte, version int16) []byte
 }
 
 // A Record is one metadata record. Concrete types are pointers to the generated structs: *TopicRecord, *PartitionRecord, …
@@ -106,12 +112,12 @@ func ReadControl(controlType int16, value []byte) (c ControlRecord, version int1
 	return c, version, nil
 }
 
-func readBody(m message, src []byte, version int16) error {
+func readBody(m body, src []byte, version int16) error {
 	return readFrom(&decoder{src: src}, m, version)
 }
 
 // readFrom reads what is left of d as the body of m.
-func readFrom(d *decoder, m message, version int16) error {
+func readFrom(d *decoder, m body, version int16) error {
 	if low, high := m.versions(); version < low || version > high {
 		return versionError(m, uint32(version))
 	}
@@ -148,7 +154,7 @@ type VersionError struct {
 	Low, High int16
 }
 
-func versionError(m message, version uint32) error {
+func versionError(m body, version uint32) error {
 	low, high := m.versions()
 	return &VersionError{m.TypeName(), version, low, high}
 }

@@ -8,20 +8,22 @@ import (
 )
 
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
-	schema, err := os.ReadFile("../records.schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, err := os.ReadFile("../records_gen.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := generate(string(schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Error("records_gen.go is not what records.schema says: run go generate ./internal/kmeta")
+	for _, name := range []string{"records", "coordinator"} {
+		schema, err := os.ReadFile("../" + name + ".schema")
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := os.ReadFile("../" + name + "_gen.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := generate(name+".schema", string(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(have, want) {
+			t.Errorf("%s_gen.go is not what %s.schema says: run go generate ./internal/kmeta", name, name)
+		}
 	}
 }
 
@@ -31,6 +33,8 @@ func TestSchemaErrors(t *testing.T) {
 		{"record x A versions 0-0", "line 1: strconv.Atoi"},
 		{"record 1 A versions 0", `line 1: versions "0"`},
 		{"record 1 A versions 0-1 at 1", `line 1: step "1"`},
+		{"entry metadata 1 A versions 0-1", `line 1: "entry metadata 1 A versions 0-1" begins no paragraph`},
+		{"entry offsets 1 A versions 0-1 flexible x", "line 1: strconv.Atoi"},
 		{"record 1 A versions 0-1 highest", `line 1: "highest" is not known here`},
 		{"\tName string", "line 1: a field outside of a paragraph"},
 		{"struct A\n\tName", `line 2: "Name" needs a type`},
@@ -40,7 +44,7 @@ func TestSchemaErrors(t *testing.T) {
 		{"struct A\n\tName string from 1", `line 2: "from" is not known here`},
 		{"struct A\n\tName int32 nullable", "line 2: a nullable int32 has no Go type here"},
 	} {
-		if _, err := generate(test.schema); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+		if _, err := generate("x.schema", test.schema); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%q: error %v, want %s…", test.schema, err, test.want)
 		}
 	}
