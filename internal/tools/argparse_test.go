@@ -44,37 +44,6 @@ func perfTestParser() *argParser {
 	}
 }
 
-// storageParser has commands, short flags, and a group that excludes without a part of its own.
-func storageParser() *argParser {
-	quorum := &argGroup{exclusive: true}
-	config := func() *argument {
-		return &argument{flags: []string{"--config", "-c"}, required: true, help: "The Kafka configuration file to use."}
-	}
-	return &argParser{
-		prog:        "kafka-storage",
-		description: "The Kafka storage tool.",
-		commands: []*argParser{
-			{name: "info", help: "Get information about the Kafka log directories on this node.", arguments: []*argument{config()}},
-			{name: "format", help: "Format the Kafka log directories on this node.", arguments: []*argument{
-				config(),
-				{flags: []string{"--cluster-id", "-t"}, required: true, help: "The cluster ID to use."},
-				{flags: []string{"--add-scram", "-S"}, action: appendArg, help: "A SCRAM_CREDENTIAL to add to the __cluster_metadata log e.g.\n'SCRAM-SHA-256=[name=alice,password=alice-secret]'\n" +
-					`'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]'`},
-				{flags: []string{"--ignore-formatted", "-g"}, action: storeTrue, help: "When this option is passed, the format command will skip over already formatted directories rather than failing."},
-				{flags: []string{"--release-version", "-r"}, help: "The release version to use for the initial feature settings. The minimum is 3.3-IV3; the default is 4.3-IV0"},
-				{flags: []string{"--feature", "-f"}, action: appendArg, help: "The setting to use for a specific feature, in feature=level format. For example: `kraft.version=1`."},
-				{flags: []string{"--standalone", "-s"}, action: storeTrue, group: quorum, help: "Used to initialize a controller as a single-node dynamic quorum. When setting this flag, the controller.quorum.voters config must not be set, and controller.quorum.bootstrap.servers is set instead."},
-				{flags: []string{"--no-initial-controllers", "-N"}, action: storeTrue, group: quorum, help: "Used to initialize a server without specifying a dynamic quorum. When setting this flag, the controller.quorum.voters config should not be set, and controller.quorum.bootstrap.servers is set instead."},
-				{flags: []string{"--initial-controllers", "-I"}, group: quorum, help: "Used to initialize a server with the specified dynamic quorum. The argument is a comma-separated list of id@hostname:port:directory. The same values must be used to format all nodes. For example:\n" +
-					"0@example.com:8082:JEXY6aqzQY-32P5TStzaFg,1@example.com:8083:MvDxzVmcRsaTz33bUuRU6A,2@example.com:8084:07R5amHmR32VDA6jHkGbTA\n. When setting this flag, the controller.quorum.voters config must not be set, and controller.quorum.bootstrap.servers is set instead."},
-			}},
-			{name: "version-mapping", help: "Look up the corresponding features for a given metadata version. Using the command with no --release-version  argument will return the mapping for the latest stable metadata version"},
-			{name: "feature-dependencies", help: "Look up dependencies for a given feature version. If the feature is not known or the version not yet defined, an error is thrown. Multiple features can be specified."},
-			{name: "random-uuid", help: "Print a random UUID."},
-		},
-	}
-}
-
 // transactionsParser has options above its commands, and a list of commands with a title.
 func transactionsParser() *argParser {
 	return &argParser{prog: "kafka-transactions.sh", commandsTitle: "commands", commandsMetavar: "COMMAND",

@@ -7,7 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/quire-log/quire/internal/record"
@@ -133,10 +133,13 @@ func (d *dump) run(set *joptSet) error {
 	if err := d.out.Flush(); err != nil {
 		return nil // nobody reads on
 	}
+	for _, pairs := range d.mismatches.pairs {
+		slices.Reverse(pairs) // Kafka tells of these, and of these alone, the last first
+	}
 	d.tell(&d.mismatches, "Mismatches in :", "  Index offset: %d, log offset: %d")
 	d.tell(&d.times, "Found timestamp mismatch in :", "  Index timestamp: %d, log timestamp: %d")
 	d.tell(&d.disorder, "Found out of order timestamp in :", "  Index timestamp: %d, Previously indexed timestamp: %d")
-	d.tell(&d.absent, "The following indexed offsets are not found in :", "  Indexed offset: %d, found log offset: %d")
+	d.tell(&d.absent, "The following indexed offsets are not found in :", "Indexed offset: %d, found log offset: %d")
 	d.tell(&d.gaps, "Non-consecutive offsets in ", "  %d is followed by %d")
 	return nil
 }
@@ -146,12 +149,12 @@ func (d *dump) file(set *joptSet, name string) error {
 	name = javaPath(name)
 	fmt.Fprintf(d.out, "Dumping %s\n", name)
 	base := filepath.Base(name)
-	dot := strings.LastIndexByte(base, '.')
-	if dot < 0 {
-		return throw("java.lang.StringIndexOutOfBoundsException", fmt.Sprintf("begin -1, end %d, length %d", len(base), len(base)))
+	suffix := ""
+	if dot := strings.LastIndexByte(base, '.'); dot >= 0 {
+		suffix = base[dot:]
 	}
 	var err error
-	switch base[dot:] {
+	switch suffix {
 	case ".log", ".checkpoint":
 		var decode decoder
 		if decode, err = d.decoder(set); err != nil {
@@ -239,16 +242,21 @@ func checkpointTitle(name string) (string, error) {
 	if base == "bootstrap.checkpoint" {
 		return "KRaft bootstrap snapshot", nil
 	}
-	const offsetDigits, epochDigits = 20, 10
-	stem := strings.TrimSuffix(base, ".checkpoint")
-	if len(stem) == offsetDigits+1+epochDigits && stem[offsetDigits] == '-' {
-		offset, err1 := strconv.ParseInt(stem[:offsetDigits], 10, 64)
-		epoch, err2 := strconv.ParseInt(stem[offsetDigits+1:], 10, 32)
-		if err1 == nil && err2 == nil {
-			return fmt.Sprintf("Snapshot end offset: %d, epoch: %d", offset, epoch), nil
+	const offsetEnd, epochEnd = 20, 31 // with the hyphen before the epoch
+	for _, cut := range [][2]int{{0, offsetEnd}, {offsetEnd + 1, epochEnd}} {
+		if len(base) < cut[1] {
+			return "", throw("java.lang.StringIndexOutOfBoundsException", fmt.Sprintf("begin %d, end %d, length %d", cut[0], cut[1], len(base)))
 		}
 	}
-	return "", throw("java.util.NoSuchElementException", "No value present")
+	offset, err := javaInt(base[:offsetEnd], 64)
+	if err != nil {
+		return "", err
+	}
+	epoch, err := javaInt(base[offsetEnd+1:epochEnd], 32)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Snapshot end offset: %d, epoch: %d", offset, epoch), nil
 }
 
 // wholeFile says that --max-bytes limits nothing.

@@ -74,7 +74,7 @@ func (d *dump) index(name string) error {
 			return throw("java.io.IOException", err.Error())
 		}
 		if e := storage.ParseOffsetEntry(last[:], base); e.Offset < base {
-			return corruptIndex("Corrupt index found, index file (%s) has non-zero size but the last offset is %d which is less than the base offset %d", absolute(name), e.Offset, base)
+			return corruptIndex("Corrupt index found, index file %s has non-zero size but the last offset is %d which is less than the base offset %d", absolute(name), e.Offset, base)
 		}
 		if size%storage.OffsetEntrySize != 0 {
 			return corruptIndex("Index file %s is corrupt, found %d bytes which is neither positive nor a multiple of %d", absolute(name), size, storage.OffsetEntrySize)
@@ -225,7 +225,7 @@ func (d *dump) timeIndexSanity(name string, base record.Offset, file *os.File, s
 			return throw("java.io.IOException", err.Error())
 		}
 		a, z := storage.ParseTimeEntry(first[:], base), storage.ParseTimeEntry(last[:], base)
-		const head = "Corrupt time index found, time index file (%s) has non-zero size but the last "
+		const head = "Corrupt time index found, time index file %s has non-zero size but the last "
 		if z.Timestamp < a.Timestamp {
 			return corruptIndex(head+"timestamp is %d which is less than the first timestamp %d", absolute(name), z.Timestamp, a.Timestamp)
 		}
@@ -288,9 +288,6 @@ func (d *dump) txnIndex(name string) error {
 			return err
 		}
 		e := storage.ParseTxnEntry(all.entry)
-		if e.Version > 0 {
-			return throw("org.apache.kafka.common.KafkaException", fmt.Sprintf("Unexpected aborted transaction version %d in transaction index %s, current version is 0", e.Version, absolute(name)))
-		}
 		fmt.Fprintf(d.out, "version: %d producerId: %d firstOffset: %d lastOffset: %d lastStableOffset: %d\n",
 			e.Version, e.ProducerID, e.FirstOffset, e.LastOffset, e.LastStableOffset)
 	}

@@ -210,6 +210,9 @@ func (d *dump) read(w *batchWalk, b *dumpedBatch) (record.Entry, error) {
 	if _, err := w.f.ReadAt(d.buf, b.pos); err != nil {
 		return nil, throw("java.io.IOException", err.Error())
 	}
+	if b.Batch != nil {
+		d.buf[record.MinEntry-1] = 2 // a later magic is read as if it were this one
+	}
 	e, err := record.FirstEntry(d.buf)
 	if err != nil {
 		return nil, invalidRecord(err)
@@ -237,7 +240,6 @@ func (d *dump) recordsOf(w *batchWalk, b *dumpedBatch, decode decoder, last int6
 		}
 		last = int64(r.Offset)
 		if err := d.record(b, r, decode); err != nil {
-			fmt.Fprintln(d.out)
 			return last, err
 		}
 		if err := d.out.WriteByte('\n'); err != nil {

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -75,7 +74,7 @@ func parseAssignment(text string) ([][]int32, error) {
 			return nil, throw("org.apache.kafka.tools.AdminCommandFailedException", "Partition replica lists may not contain duplicate entries: "+joinIDs(twice, ","))
 		}
 		if len(partitions) > 0 && len(brokers) != len(partitions[0]) {
-			return nil, throw("org.apache.kafka.server.common.AdminOperationException",
+			return nil, throw("org.apache.kafka.tools.AdminOperationException",
 				fmt.Sprintf("Partition %d has different replication factor: [%s]", len(partitions), joinIDs(brokers, ", ")))
 		}
 		partitions = append(partitions, brokers)
@@ -109,11 +108,10 @@ func parseTopicConfigs(pairs []string) (map[string]string, error) {
 		configs[strings.TrimSpace(parts[0])] = strings.TrimSpace(parts[1])
 	}
 	if err := config.ValidateTopic(configs); err != nil {
-		class := configException
-		if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-			if _, known := config.Lookup(config.Topic(), invalid.Key); !known || strings.HasPrefix(invalid.Message, "conflict ") {
-				class = kafkaErrors + "InvalidConfigurationException"
-			}
+		// A refusal of one value by its row is a ConfigException in Java; of a name, or by a rule over several, it is the other.
+		class := kafkaErrors + "InvalidConfigurationException"
+		if strings.HasPrefix(err.Error(), "Invalid value ") {
+			class = configException
 		}
 		return nil, throw(class, err.Error())
 	}

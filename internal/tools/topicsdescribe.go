@@ -3,6 +3,7 @@ package tools
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -78,7 +79,13 @@ func (t *topicsCommand) gather() ([]*describedTopic, map[int32]bool, error) {
 		limit = int64(kmsg.NewDescribeTopicPartitionsRequest().ResponsePartitionLimit)
 	}
 	if byID {
-		return t.gatherByID(id)
+		parsed, err := parseUUID(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if parsed != ([16]byte{}) { // the zero id is as good as none
+			return t.gatherByID(parsed)
+		}
 	}
 	names, err := t.names()
 	if err != nil {
@@ -107,11 +114,7 @@ func (t *topicsCommand) gather() ([]*describedTopic, map[int32]bool, error) {
 }
 
 // gatherByID asks by Metadata, which does not know eligible leaders.
-func (t *topicsCommand) gatherByID(text string) ([]*describedTopic, map[int32]bool, error) {
-	id, err := parseUUID(text)
-	if err != nil {
-		return nil, nil, err
-	}
+func (t *topicsCommand) gatherByID(id [16]byte) ([]*describedTopic, map[int32]bool, error) {
 	resp, err := t.metadata("listTopics", nil)
 	if err != nil {
 		return nil, nil, err
@@ -373,8 +376,11 @@ func parseUUID(text string) ([16]byte, error) {
 		return [16]byte{}, throw(illegalArgument, fmt.Sprintf("Input string with prefix `%s` is too long to be decoded as a base64 UUID", text[:24]))
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
-	if err != nil {
-		return [16]byte{}, throw(illegalArgument, fmt.Sprintf("Input string `%s` is not a base64 UUID", text))
+	if at, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		if int(at) < len(text) {
+			return [16]byte{}, throw(illegalArgument, fmt.Sprintf("Illegal base64 character %x", text[at]))
+		}
+		return [16]byte{}, throw(illegalArgument, "Last unit does not have enough valid bits")
 	}
 	if len(raw) != 16 {
 		return [16]byte{}, throw(illegalArgument, fmt.Sprintf("Input string `%s` decoded as %d bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID", text, len(raw)))
