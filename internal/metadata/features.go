@@ -46,11 +46,11 @@ type FeatureStep struct {
 // tools read these rows.
 var Features = []Feature{
 	{Name: MetadataVersion, Min: OldestMetadataVersion, Max: LatestMetadataVersion},
-	{Name: KRaftVersion, Max: 1, Levels: []FeatureStep{{1, 21, 21}}},
+	{Name: KRaftVersion, Max: 1, Levels: []FeatureStep{{1, 21, 0}}},
 	{Name: TransactionVersion, Max: 2, Levels: []FeatureStep{{1, 24, 0}, {2, 24, 0}}},
 	{Name: GroupVersion, Max: 1, Levels: []FeatureStep{{1, 22, 0}}},
-	{Name: ELRVersion, Max: 1, Levels: []FeatureStep{{1, 26, 24}}},
-	{Name: ShareVersion, Max: 1, Levels: []FeatureStep{{1, 28, 27}}},
+	{Name: ELRVersion, Max: 1, Levels: []FeatureStep{{1, 26, 23}}},
+	{Name: ShareVersion, Max: 1, Levels: []FeatureStep{{1, 28, 0}}},
 	{Name: StreamsVersion, Max: 1, Levels: []FeatureStep{{1, 29, 0}}},
 }
 

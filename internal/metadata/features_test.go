@@ -62,7 +62,7 @@ func TestFeatureTable(t *testing.T) {
 		}
 	}
 	elr, _ := FeatureByName(ELRVersion)
-	if s, ok := elr.Step(1); !ok || s.Requires != 24 {
+	if s, ok := elr.Step(1); !ok || s.Requires != 23 {
 		t.Errorf("ELR level 1 is %+v", s)
 	}
 	if _, ok := FeatureByName("frob"); ok {
