@@ -120,7 +120,7 @@ func (n *Node) handleFetch(ctx context.Context, req *wire.Request) wire.Response
 	s := newFetchState()
 	if err := s.decode(req); err != nil {
 		s.free()
-		return wire.Close(fmt.Errorf("Fetch v%d: %w", req.Version, err))
+		return wire.Close(fmt.Errorf("fetch v%d: %w", req.Version, err))
 	}
 	session, incremental, code := n.fetchSessions.begin(s)
 	if code != codeNone {

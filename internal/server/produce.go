@@ -137,11 +137,11 @@ func newProduceState() *produceState {
 
 func (n *Node) handleProduce(ctx context.Context, req *wire.Request) wire.Response {
 	if req.Version < produceMin {
-		return wire.Close(fmt.Errorf("Produce v%d is listed for old clients' sake, but not served", req.Version))
+		return wire.Close(fmt.Errorf("produce v%d is listed for old clients' sake, but not served", req.Version))
 	}
 	whole, err := surveyProduce(req)
 	if err != nil {
-		return wire.Close(fmt.Errorf("Produce v%d: %w", req.Version, err))
+		return wire.Close(fmt.Errorf("produce v%d: %w", req.Version, err))
 	}
 	img := n.controller.Image()
 	s := newProduceState()
