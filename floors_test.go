@@ -13,7 +13,7 @@ import (
 var floors = [][]string{
 	{"internal/vfs", "internal/record", "internal/config", "internal/kmeta", "internal/kmeta/gen", "internal/golden"},
 	{"internal/storage", "internal/metadata", "internal/wire"},
-	{"internal/replica", "internal/controller"},
+	{"internal/replica", "internal/controller", "internal/group"},
 	{"internal/server"},
 	{"", "quiretest", "internal/tools"},
 	{"cmd/quire"},
