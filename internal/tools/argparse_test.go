@@ -134,6 +134,9 @@ func TestArgValues(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
+	if n, ok := values.number("num-records"); n != 10 || !ok {
+		t.Errorf("num-records = %d, %t", n, ok)
+	}
 	if values.has("reporting-interval") || !values.has("topic") {
 		t.Errorf("has is wrong about defaults")
 	}

@@ -3,7 +3,6 @@ package tools
 import (
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"regexp"
@@ -19,7 +18,7 @@ import (
 // clientConfig is the properties of a client, as its Java twin would have them. Keys that it does not know are passed over, as Java does.
 type clientConfig map[string]string
 
-// loadProperties reads a properties file, "" is none.
+// loadProperties reads a properties file.
 func loadProperties(path string) (clientConfig, error) {
 	f, err := os.Open(path)
 	switch {
@@ -159,13 +158,6 @@ func (c clientConfig) bootstrap(stderr io.Writer) ([]string, error) {
 		return nil, throw(configException, "No resolvable bootstrap urls given in bootstrap.servers")
 	}
 	return found, nil
-}
-
-func (c clientConfig) clone() clientConfig {
-	if c == nil {
-		return clientConfig{}
-	}
-	return maps.Clone(c)
 }
 
 // logLine writes a line as Kafka's tools log it, with the exception that it is about.
