@@ -74,6 +74,7 @@ func commands() []command {
 		{"kafka-console-producer", "write lines of standard input to a topic", kafkaConsoleProducer},
 		{"kafka-dump-log", "print what is in a log's files", kafkaDumpLog},
 		{"kafka-get-offsets", "show the offsets of partitions: first, last, by time", kafkaGetOffsets},
+		{"kafka-producer-perf-test", "write many records and measure it", kafkaProducerPerfTest},
 		{"kafka-storage", "format the directories of a node, and look at them", kafkaStorage},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
 	}

@@ -126,8 +126,8 @@ func (c clientConfig) producer(stderr io.Writer, clientID string) (*producerConf
 	return p, nil
 }
 
-// client makes the producer. Every record is already known to be small enough.
-func (p *producerConfig) client() (*kgo.Client, error) {
+// client makes the producer; more options override its own. Every record is already known to be small enough.
+func (p *producerConfig) client(more ...kgo.Opt) (*kgo.Client, error) {
 	batchMax := int32(max(p.maxRequest, batchBytesLeast))
 	opts := append(p.conn,
 		kgo.AllowAutoTopicCreation(),
@@ -148,7 +148,7 @@ func (p *producerConfig) client() (*kgo.Client, error) {
 	if !p.idempotent {
 		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(int(p.inFlight)))
 	}
-	cl, err := kgo.NewClient(opts...)
+	cl, err := kgo.NewClient(append(opts, more...)...)
 	if err != nil {
 		return nil, throw(kafkaException, "Failed to construct kafka producer").because(err)
 	}

@@ -1,0 +1,229 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// perfRun is the sending and its clocks.
+type perfRun struct {
+	env      Env
+	o        *perfOptions
+	producer *consoleProducer
+
+	// mu guards the fields below: callbacks of franz-go and the sender meet there. Nothing is locked under it.
+	mu            sync.Mutex
+	stats, steady *perfStats // steady is nil before the warm-up is over, and without one
+}
+
+// all sends every record and prints what it measured. It ends early when ctx does.
+func (p *perfRun) all(ctx context.Context) error {
+	o, cl := p.o, p.producer.cl
+	if o.warmup > 0 {
+		fmt.Fprintf(p.env.Stdout, "Warmup first %d records. Steady state results will print after the complete test summary.\n", o.warmup)
+	}
+	start := time.Now()
+	p.stats = newPerfStats(o.records, o.reporting, false, start)
+	random := &splittableRandom{}
+	var began time.Time // of the open transaction
+	open := false
+	for i := range o.records {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		value := o.payload(random, i)
+		if o.transactional != "" && !open {
+			if err := cl.BeginTransaction(); err != nil {
+				return asJava(err)
+			}
+			open, began = true, time.Now()
+		}
+		sent := time.Now()
+		if o.warmup > 0 && i == o.warmup {
+			p.mu.Lock()
+			p.steady = newPerfStats(o.records-o.warmup, o.reporting, true, sent)
+			p.stats.silent = true
+			p.mu.Unlock()
+		}
+		p.send(ctx, value, sent)
+		if open && sent.Sub(began) >= o.transactionEvery {
+			if err := p.commit(ctx); err != nil {
+				return err
+			}
+			open = false
+		}
+		p.throttle(ctx, start, i)
+	}
+	if open {
+		if err := p.commit(ctx); err != nil {
+			return err
+		}
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return asJava(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.printTotal(p.env)
+	if p.steady != nil {
+		p.steady.printTotal(p.env)
+	}
+	if o.metrics {
+		p.printMetrics()
+	}
+	return nil
+}
+
+// send hands over one record. What fails is told as it would be by Java's callback, and ends nothing.
+func (p *perfRun) send(ctx context.Context, value []byte, sent time.Time) {
+	rec := &kgo.Record{Topic: p.o.topic, Value: value}
+	p.mu.Lock()
+	steady := p.steady
+	p.mu.Unlock()
+	done := func(rec *kgo.Record, err error) {
+		now := time.Now()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if err != nil {
+			fmt.Fprintln(p.env.Stderr, p.producer.asJava(rec, err).trace())
+			return
+		}
+		latency := now.Sub(sent).Milliseconds()
+		p.stats.record(p.env, latency, len(rec.Value), now)
+		if steady != nil {
+			steady.record(p.env, latency, len(rec.Value), now)
+		}
+	}
+	if err := p.producer.check(rec); err != nil {
+		done(rec, err)
+		return
+	}
+	p.producer.cl.Produce(ctx, rec, done)
+}
+
+func (p *perfRun) commit(ctx context.Context) error {
+	if err := p.producer.cl.Flush(ctx); err != nil {
+		return asJava(err)
+	}
+	if err := p.producer.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return asJava(err)
+	}
+	return nil
+}
+
+// throttle waits until as many records as were sent are due.
+func (p *perfRun) throttle(ctx context.Context, start time.Time, sent int64) {
+	if p.o.perSecond < 0 {
+		return
+	}
+	wait := time.Duration(math.MaxInt64)
+	if p.o.perSecond > 0 {
+		wait = time.Until(start.Add(time.Duration(float64(sent) / p.o.perSecond * float64(time.Second))))
+	}
+	if wait < time.Millisecond {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
+	}
+}
+
+// latencySamplesMax bounds how many latencies are kept: of more records, every nth.
+const latencySamplesMax = 500000
+
+// perfStats counts what was acknowledged, from the start and in the current interval. Times are in ms.
+type perfStats struct {
+	start, windowStart                          time.Time
+	reporting                                   time.Duration
+	steady                                      bool
+	silent                                      bool // report no more intervals
+	sampling                                    int64
+	latencies                                   []int32
+	count, bytes, total, most                   int64
+	windowCount, windowBytes, windowTotal, peak int64
+}
+
+func newPerfStats(records int64, reporting time.Duration, steady bool, now time.Time) *perfStats {
+	return &perfStats{start: now, windowStart: now, reporting: reporting, steady: steady, sampling: records / min(records, latencySamplesMax)}
+}
+
+func (s *perfStats) record(env Env, latency int64, size int, now time.Time) {
+	if s.count%s.sampling == 0 {
+		s.latencies = append(s.latencies, int32(min(latency, math.MaxInt32)))
+	}
+	s.count++
+	s.bytes += int64(size)
+	s.total += latency
+	s.most = max(s.most, latency)
+	s.windowCount++
+	s.windowBytes += int64(size)
+	s.windowTotal += latency
+	s.peak = max(s.peak, latency)
+	if now.Sub(s.windowStart) < s.reporting {
+		return
+	}
+	if s.steady && s.count == s.windowCount {
+		fmt.Fprintln(env.Stdout, "In steady state.")
+	}
+	if !s.silent {
+		perSecond, mb := s.rates(s.windowCount, s.windowBytes, now.Sub(s.windowStart))
+		fmt.Fprintf(env.Stdout, "%d records sent, %.1f records/sec (%.2f MB/sec), %.1f ms avg latency, %.1f ms max latency.\n",
+			s.windowCount, perSecond, mb, float64(s.windowTotal)/float64(s.windowCount), float64(s.peak))
+	}
+	s.windowStart, s.windowCount, s.windowBytes, s.windowTotal, s.peak = now, 0, 0, 0, 0
+}
+
+// rates are records and MiB in a second. Java counts whole milliseconds, and divides by zero; here it is one at least.
+func (s *perfStats) rates(count, bytes int64, elapsed time.Duration) (perSecond, mb float64) {
+	ms := float64(max(elapsed.Milliseconds(), 1))
+	return 1000 * float64(count) / ms, 1000 * float64(bytes) / ms / (1 << 20)
+}
+
+func (s *perfStats) printTotal(env Env) {
+	perSecond, mb := s.rates(s.count, s.bytes, time.Since(s.start))
+	slices.Sort(s.latencies)
+	percentile := func(share float64) int32 {
+		if len(s.latencies) == 0 {
+			return 0
+		}
+		return s.latencies[int(share*float64(len(s.latencies)))]
+	}
+	kind := ""
+	if s.steady {
+		kind = " steady state"
+	}
+	average := math.NaN()
+	if s.count > 0 {
+		average = float64(s.total) / float64(s.count)
+	}
+	fmt.Fprintf(env.Stdout, "%d%s records sent, %f records/sec (%.2f MB/sec), %.2f ms avg latency, %.2f ms max latency, %d ms 50th, %d ms 95th, %d ms 99th, %d ms 99.9th.\n",
+		s.count, kind, perSecond, mb, average, float64(s.most), percentile(0.5), percentile(0.95), percentile(0.99), percentile(0.999))
+}
+
+// printMetrics prints those of Java's metrics that are known here, in its form. mu is held.
+func (p *perfRun) printMetrics() {
+	tags := "{client-id=" + p.o.props["client.id"] + "}"
+	seconds := max(time.Since(p.stats.start).Seconds(), 0.001)
+	rows := []struct {
+		name  string
+		value float64
+	}{
+		{"producer-metrics:record-send-rate:" + tags, float64(p.stats.count) / seconds},
+		{"producer-metrics:record-send-total:" + tags, float64(p.stats.count)},
+	}
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row.name))
+	}
+	fmt.Fprintf(p.env.Stdout, "\n%-*s %s\n", width, "Metric Name", "Value")
+	for _, row := range rows {
+		fmt.Fprintf(p.env.Stdout, "%-*s : %.3f\n", width, row.name, row.value)
+	}
+}
