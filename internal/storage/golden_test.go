@@ -247,7 +247,8 @@ func wantContents(t *testing.T, l *Log, p goldenPartition) {
 
 // Kafka's clean directories open without a byte being read that need not be, say what Kafka said, and are the same bytes afterwards.
 func TestGoldenClean(t *testing.T) {
-	for _, name := range []string{"plain-clean", "transactions-v0", "transactions-v1", "transactions-v2", "groups"} {
+	for _, name := range []string{"plain-clean", "transactions-v0", "transactions-v1", "transactions-v2", "groups",
+		"compacted-1-before", "compacted-1-after", "compacted-2-before", "compacted-2-after", "jbod"} {
 		t.Run(name, func(t *testing.T) {
 			root := golden.Unpack(t, name)
 			contents, cfg, want := goldenContents(t, name), goldenConfigs(t, name), goldenFiles(t, name, "files.txt")
