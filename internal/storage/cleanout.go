@@ -27,6 +27,8 @@ type cleanOutput struct {
 	flushed int64 // bytes of them in the file
 	buf     []byte
 	next    Offset // after the last batch; the base while there is none
+	// published: it is among the log's segments, and remove has nothing to do.
+	published bool
 }
 
 // newCleanOutput makes the .cleaned files of a segment based at base. buf lends its room for batches that wait to be written.
@@ -179,13 +181,20 @@ func (o *cleanOutput) rename(from, to string) error {
 	return nil
 }
 
-// remove takes the files away, if they are not the log's yet.
+// remove takes the files away, if they are not the log's yet. Those of a log that failed are left for Open, which knows whether they
+// are to take the place of others.
 func (o *cleanOutput) remove() {
+	if o.published {
+		return
+	}
 	if o.f != nil {
 		_ = o.f.Close()
 	}
 	o.builder.x.offsets.drop()
 	o.builder.x.times.drop()
+	if o.l.Err() != nil {
+		return
+	}
 	for _, suffix := range segmentSuffixes {
 		_ = removeIfThere(o.l.at, o.s.name(suffix)+cleanedSuffix)
 		_ = removeIfThere(o.l.at, o.s.name(suffix)+swapSuffix)

@@ -49,7 +49,7 @@ func (l *Log) swap(inputs []*segment, outputs []*cleanOutput, truncations uint64
 
 	list := slices.Concat(segs[:at], make([]*segment, len(outputs)), segs[at+len(inputs):])
 	for i, o := range outputs {
-		list[at+i] = o.s
+		list[at+i], o.published = o.s, true
 		if len(o.txns) > 0 {
 			l.anyAborted.Store(true)
 		}
