@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -383,7 +384,7 @@ func TestRelativeOffsetLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.WriteAt(bytes.Join([][]byte{batches[0], batches[1]}, nil), 0); err != nil {
+		if _, err := f.WriteAt(slices.Concat(batches...), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -408,7 +409,7 @@ func TestRelativeOffsetLimit(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	put("/data/far-0", at(0), at(math.MaxInt32+5))
+	put("/data/far-0", at(0), at(1<<30), at(math.MaxInt32+5))
 	o := testOptions(mem, cfg)
 	o.Dir, o.Partition = "/data/far-0", TopicPartition{"far", 0}
 	l, err := OpenLog(o)
@@ -416,7 +417,7 @@ func TestRelativeOffsetLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Abandon()
-	if segs := l.Segments(); len(segs) != 2 || segs[1].BaseOffset != math.MaxInt32+5 || segs[1].Bytes != segs[0].Bytes {
+	if segs := l.Segments(); len(segs) != 2 || segs[1].BaseOffset != math.MaxInt32+5 || 2*segs[1].Bytes != segs[0].Bytes {
 		t.Errorf("segments found: %v", segs)
 	}
 	if l.EndOffset() != math.MaxInt32+6 {

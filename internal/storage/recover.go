@@ -38,6 +38,9 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 		switch {
 		case b.first < expect:
 			return &record.FormatError{Reason: fmt.Sprintf("offsets %d to %d come after %d", b.first, b.last, expect-1)}
+		case b.first-expect >= deltaLimit:
+			// No log leaves such a gap. Base offsets lie outside of the checksum: this one's bytes were never written.
+			return &record.FormatError{Reason: fmt.Sprintf("offset %d follows %d", b.first, expect-1)}
 		case b.last >= limit && limit-s.base < deltaLimit:
 			// The log was truncated to there and went on in the next segment; the cut of this one did not survive.
 			overlaps = true
