@@ -12,7 +12,8 @@ import (
 // The house, from the ground up. A package imports only from floors below its own.
 var floors = [][]string{
 	{"internal/vfs", "internal/record", "internal/config", "internal/kmeta", "internal/kmeta/gen", "internal/golden"},
-	{"internal/storage", "internal/metadata", "internal/wire"},
+	{"internal/segments"},
+	{"internal/storage", "internal/classic", "internal/metadata", "internal/wire"},
 	{"internal/replica", "internal/controller", "internal/group"},
 	{"internal/server"},
 	{"", "quiretest", "internal/tools"},
