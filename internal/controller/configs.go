@@ -121,10 +121,17 @@ func (c *Controller) decideChanges(img *metadata.Image, changes []configChange) 
 
 // checkForm refuses what no state of the cluster could make good.
 func checkForm(changes []configChange) {
+	type resource struct {
+		kind int8
+		name string
+	}
+	named := make(map[resource]int, len(changes))
+	for i := range changes {
+		named[resource{changes[i].resource, changes[i].name}]++
+	}
 	for i := range changes {
 		ch := &changes[i]
-		same := func(o configChange) bool { return o.resource == ch.resource && o.name == ch.name }
-		if slices.IndexFunc(changes, same) != i || slices.ContainsFunc(changes[i+1:], same) {
+		if named[resource{ch.resource, ch.name}] > 1 {
 			ch.err = refuse(kerr.InvalidRequest, "Each resource must appear at most once.")
 			continue
 		}
@@ -306,9 +313,18 @@ func checkRecords(img *metadata.Image, ch *configChange, recs []kmeta.Record) er
 			return refuse(kerr.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
 		case elr && r.Name == minISR && ch.resource == metadata.BrokerResource && r.Value == nil:
 			return refuse(kerr.InvalidConfig, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
-		case r.Value != nil && units(*r.Value) > configValueMax:
-			return refuse(kerr.InvalidConfig, fmt.Sprintf("The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", configValueMax))
+		case r.Value != nil:
+			if err := checkLength(*r.Value); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+func checkLength(value string) error {
+	if units(value) > configValueMax {
+		return refuse(kerr.InvalidConfig, fmt.Sprintf("The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", configValueMax))
 	}
 	return nil
 }

@@ -186,9 +186,12 @@ func (c *Controller) checkOverrides(img *metadata.Image, t *kmsg.CreateTopicsReq
 		if _, twice := overrides[kv.Name]; twice {
 			return nil, refuse(kerr.InvalidRequest, fmt.Sprintf("Error due to duplicate config keys: %s", kv.Name))
 		}
+		if err := checkLength(*kv.Value); err != nil {
+			return nil, err
+		}
 		overrides[kv.Name] = *kv.Value
 	}
-	return overrides, config.ValidateTopic(overrides)
+	return overrides, config.ValidateTopicOn(overrides, c.Layers(img, c.options.NodeID))
 }
 
 // assign decides on which brokers each partition of a new topic lies.

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/quire-log/quire/internal/kmeta"
 	"github.com/quire-log/quire/internal/metadata"
@@ -106,6 +109,13 @@ func (c *Controller) commit(group []*wish) {
 			c.fail(err)
 		}
 	}
+	if batches > 1 && c.failed == nil {
+		// Replaying the group as one gives one delta, so that its topics' directories are made together.
+		var err error
+		if _, delta, err = metadata.NewReplayer(before).Replay(all, img.Offset(), c.epoch); err != nil {
+			c.fail(fmt.Errorf("replay of %d records up to offset %d: %w", len(all), img.Offset(), err))
+		}
+	}
 	if c.failed != nil {
 		// What is in the log may or may not survive: nobody may be told that it does, nor decide upon it.
 		for i, w := range group {
@@ -114,13 +124,6 @@ func (c *Controller) commit(group []*wish) {
 		return
 	}
 	if batches > 0 {
-		if batches > 1 {
-			// Replaying the group as one gives one delta, so that its topics' directories are made together.
-			var err error
-			if _, delta, err = metadata.NewReplayer(before).Replay(all, img.Offset(), c.epoch); err != nil {
-				c.fail(fmt.Errorf("replay of %d records up to offset %d: %w", len(all), img.Offset(), err))
-			}
-		}
 		c.show(img, delta)
 	}
 	for i, w := range group {
@@ -170,7 +173,10 @@ const (
 // append replays recs on img and, if they can be replayed, appends them: as one batch, or when they are too many as a metadata
 // transaction of several, so that a crash leaves all of them or none (I2).
 func (c *Controller) append(img *metadata.Image, recs []kmeta.Record) (*metadata.Image, *metadata.Delta, error) {
-	batches := c.cut(img, recs)
+	batches, err := c.cut(img, recs)
+	if err != nil {
+		return nil, nil, err
+	}
 	count := 0
 	for _, b := range batches {
 		count += len(b)
@@ -193,26 +199,35 @@ func (c *Controller) append(img *metadata.Image, recs []kmeta.Record) (*metadata
 	return next, delta, nil
 }
 
-// cut puts recs into batches; more than one stand between the records of a metadata transaction, which levels before 3.6-IV1 lack:
-// there a crash may leave the first batches alone.
-func (c *Controller) cut(img *metadata.Image, recs []kmeta.Record) [][]kmeta.Record {
-	if len(recs) <= batchRecordsMax {
-		return [][]kmeta.Record{recs}
-	}
+// recordOverhead bounds what a record has beside its value: four varints and three bytes.
+const recordOverhead = 32
+
+// cut puts recs into batches that are small enough; more than one stand between the records of a metadata transaction, which levels
+// before 3.6-IV1 lack: there a crash may leave the first batches alone. What clients wish for is not bounded by what a batch may hold, so
+// a record that no batch could hold is refused here, before any is written: a failed append would end all writing.
+func (c *Controller) cut(img *metadata.Image, recs []kmeta.Record) ([][]kmeta.Record, error) {
 	var batches [][]kmeta.Record
-	transaction := img.MetadataVersion() >= levelTransactions
-	if transaction {
+	var value []byte
+	first, size := 0, record.HeaderSize
+	for i, r := range recs {
+		value = kmeta.AppendValue(value[:0], r, kmeta.VersionAt(r, img.MetadataVersion()))
+		n := len(value) + recordOverhead
+		if record.HeaderSize+n > batchBytesMax {
+			return nil, refuse(kerr.RecordListTooLarge, fmt.Sprintf("The metadata record of the change has %d bytes, more than a batch may have (%d).", len(value), batchBytesMax))
+		}
+		if size+n > batchBytesMax || i-first == batchRecordsMax {
+			batches = append(batches, recs[first:i])
+			first, size = i, record.HeaderSize
+		}
+		size += n
+	}
+	batches = append(batches, recs[first:])
+	if len(batches) > 1 && img.MetadataVersion() >= levelTransactions {
 		name := "Large change"
-		batches = append(batches, []kmeta.Record{&kmeta.BeginTransactionRecord{Name: &name}})
-	}
-	for len(recs) > 0 {
-		n := min(len(recs), batchRecordsMax)
-		batches, recs = append(batches, recs[:n]), recs[n:]
-	}
-	if transaction {
+		batches = slices.Insert(batches, 0, []kmeta.Record{&kmeta.BeginTransactionRecord{Name: &name}})
 		batches = append(batches, []kmeta.Record{&kmeta.EndTransactionRecord{}})
 	}
-	return batches
+	return batches, nil
 }
 
 // appendBatch appends one batch of metadata records at the versions of a level of metadata.version.
@@ -224,9 +239,6 @@ func (c *Controller) appendBatch(recs []kmeta.Record, level int16) error {
 	for _, r := range recs {
 		value = kmeta.AppendValue(value[:0], r, kmeta.VersionAt(r, level))
 		b.Add(record.Record{Timestamp: now, Value: value})
-	}
-	if b.Size() > batchBytesMax {
-		return fmt.Errorf("a batch of %d bytes is larger than a metadata batch may be (%d)", b.Size(), batchBytesMax)
 	}
 	return c.appendBuilt(b)
 }
