@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/quire-log/quire/internal/segments"
 )
 
 // The loops of a Manager. Start begins them, Close and Abort wait for their end:
@@ -31,7 +33,7 @@ func (m *Manager) Start() {
 	delay := millis(m.o.InitialTaskDelayMs)
 	loop := func(delay time.Duration, everyMs int64, do func(context.Context)) {
 		if every := millis(everyMs); every > 0 {
-			m.loops.Go(func() { repeat(ctx, delay, every, do) })
+			m.loops.Go(func() { segments.Repeat(ctx, delay, every, do) })
 		}
 	}
 	loop(delay, m.o.FlushCheckpointMs, m.eachDir(m.writeRecoveryPoints))
@@ -58,21 +60,6 @@ func millis(ms int64) time.Duration {
 		return 0
 	}
 	return time.Duration(ms) * time.Millisecond
-}
-
-// repeat calls do after delay and then every interval, the pause beginning when do has returned, until ctx ends.
-func repeat(ctx context.Context, delay, interval time.Duration, do func(context.Context)) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		do(ctx)
-		timer.Reset(interval)
-	}
 }
 
 // eachDir runs a write on each directory that is online. A write that failed is tried again at the next turn; whether the directory

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quire-log/quire/internal/segments"
 	"github.com/quire-log/quire/internal/vfs"
 )
 
@@ -61,7 +62,7 @@ type Log struct {
 	indexMu sync.Mutex
 
 	deletions  deletionQueue
-	syncs      syncGroup
+	syncs      segments.SyncGroup
 	background background
 }
 
