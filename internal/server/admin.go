@@ -28,17 +28,12 @@ func startAdmin(n *Node) (*admin, error) {
 		return nil, nil
 	}
 	l, err := n.options.Listen("tcp", address)
-	if _, asked := n.options.Properties["admin.listener"]; err != nil && !asked {
+	if err != nil {
+		if _, asked := n.options.Properties["admin.listener"]; asked {
+			return nil, fmt.Errorf("admin.listener: %w", err)
+		}
 		n.log.Warn("no metrics are served: set admin.listener to another address, or to nothing", "error", err)
 		return nil, nil
-	}
-	if err != nil && n.options.Properties["admin.listener"] == "" {
-		// Nobody asked for this very port: a second node on a machine goes without.
-		n.log.Warn("no metrics are served: the default admin.listener is taken", "address", address, "error", err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("admin.listener: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{}))

@@ -29,7 +29,7 @@ func (n *Node) handleApiVersions(_ context.Context, req *wire.Request) wire.Resp
 			resp.ErrorCode = kerr.InvalidRequest.Code
 			return wire.Reply(resp)
 		}
-		req.Conn.SetClientSoftware(strings.Clone(r.ClientSoftwareName), strings.Clone(r.ClientSoftwareVersion))
+		req.Conn.SetClientSoftware(r.ClientSoftwareName, r.ClientSoftwareVersion)
 	}
 	for _, a := range n.served {
 		k := kmsg.NewApiVersionsResponseApiKey()

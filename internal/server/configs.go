@@ -193,18 +193,21 @@ func (n *Node) alterIncrementally(r *kmsg.IncrementalAlterConfigsRequest, rest f
 	resp := r.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 	others := *r
 	others.Resources = nil
-	for i, in := range r.Resources {
+	named := map[string]int{}
+	for _, in := range r.Resources {
+		if isLogger(in) {
+			named[in.ResourceName]++
+		}
+	}
+	for _, in := range r.Resources {
 		if !isLogger(in) {
 			others.Resources = append(others.Resources, in)
 			continue
 		}
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
-		same := func(o kmsg.IncrementalAlterConfigsRequestResource) bool {
-			return isLogger(o) && o.ResourceName == in.ResourceName
-		}
 		err := invalidRequest("Each resource must appear at most once.")
-		if slices.IndexFunc(r.Resources, same) == i && !slices.ContainsFunc(r.Resources[i+1:], same) {
+		if named[in.ResourceName] == 1 {
 			err = n.alterLoggers(&in, r.ValidateOnly)
 		}
 		if err != nil {

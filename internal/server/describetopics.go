@@ -103,7 +103,7 @@ func refuseTopics(r *kmsg.DescribeTopicPartitionsRequest, resp *kmsg.DescribeTop
 	return resp
 }
 
-func (v view) describe(n int, p *metadata.Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {
+func (v *view) describe(n int, p *metadata.Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {
 	rp := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 	rp.Partition, rp.LeaderID, rp.LeaderEpoch = int32(n), p.Leader, int32(p.LeaderEpoch)
 	rp.Replicas, rp.ISR = p.Replicas, p.ISR

@@ -101,6 +101,7 @@ func newFetchState() *fetchState {
 		clear(s.parts)
 		clear(s.answers)
 		s.parts, s.answers = s.parts[:0], s.answers[:0]
+		clear(s.head.forgotten)
 		s.head = fetchRequest{forgotten: s.head.forgotten[:0]}
 		s.body.Reset()
 		fetchStates.Put(s)
@@ -133,7 +134,7 @@ func (n *Node) handleFetch(ctx context.Context, req *wire.Request) wire.Response
 		return wire.Close(ctx.Err()) // an empty answer would only have the client ask again
 	}
 	answers := s.settle(n.fetchSessions, session, incremental)
-	s.encode(req, img, answers)
+	s.encode(n, req, img, answers)
 	return wire.Stream(req, &s.body, s.free)
 }
 
@@ -177,6 +178,9 @@ func (s *fetchState) decode(req *wire.Request) error {
 			if r.Err() != nil {
 				return r.Err()
 			}
+			if len(s.parts) == requestPartitionsMax {
+				return errManyPartitions
+			}
 			s.parts = append(s.parts, p)
 		}
 		r.Tags(nil)
@@ -185,7 +189,9 @@ func (s *fetchState) decode(req *wire.Request) error {
 		for range r.ArrayLen(topicMin) {
 			key := h.topicKey(&r)
 			for range r.ArrayLen(4) {
-				key.partition = r.Int32()
+				if key.partition = r.Int32(); len(h.forgotten) == requestPartitionsMax {
+					return errManyPartitions
+				}
 				h.forgotten = append(h.forgotten, key)
 			}
 			r.Tags(nil)
@@ -233,7 +239,9 @@ func (f *fetchSessions) begin(s *fetchState) (session *fetchSession, incremental
 		h.sessionEpoch = finalSessionEpoch
 		return nil, false, codeNone
 	}
-	f.resize(session, size)
+	if !f.resize(session, size) {
+		return nil, false, codeFetchSessionIDNotFound // it has grown too large: the client goes on without one
+	}
 	return session, true, codeNone
 }
 
@@ -500,7 +508,7 @@ func (s *fetchState) encodeError(req *wire.Request, code int16) {
 }
 
 // encode writes the answer: first the partitions that were read, then those refused; neighbours of the same topic share its entry.
-func (s *fetchState) encode(req *wire.Request, img *metadata.Image, session int32) {
+func (s *fetchState) encode(n *Node, req *wire.Request, img *metadata.Image, session int32) {
 	for _, refused := range []bool{false, true} {
 		for i := range s.parts {
 			if p := &s.parts[i]; !p.silent && p.refused == refused {
@@ -536,7 +544,7 @@ func (s *fetchState) encode(req *wire.Request, img *metadata.Image, session int3
 		rest = rest[count:]
 	}
 	if flexible {
-		s.body.Buf = leaders.appendNodes(s.body.Buf, img, req.Conn)
+		s.body.Buf = leaders.appendNodes(s.body.Buf, n, img, req.Conn)
 	}
 }
 

@@ -19,13 +19,18 @@ const (
 // sessionEvictAge is how long a session lives for certain: it is evicted for another only when it was made, or used last, longer ago.
 const sessionEvictAge = 2 * time.Minute
 
-// fetchSessions are the incremental fetch sessions of this node's clients. There are at most slots of them.
+// sessionPartitionsMax bounds the partitions of all sessions together: what a client has this node remember costs more than to ask for it.
+const sessionPartitionsMax = 1 << 20
+
+// fetchSessions are the incremental fetch sessions of this node's clients. There are at most slots of them, of at most
+// sessionPartitionsMax partitions together.
 type fetchSessions struct {
 	slots int
 
 	// mu guards the fields below. It may be taken before a session's own mu.
-	mu   sync.Mutex
-	byID map[int32]*fetchSession
+	mu    sync.Mutex
+	byID  map[int32]*fetchSession
+	total int // partitions of all of them
 }
 
 func newFetchSessions(slots int) *fetchSessions {
@@ -88,7 +93,15 @@ func nextSessionEpoch(e int32) int32 {
 func (f *fetchSessions) remove(id int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.byID, id)
+	f.drop(id)
+}
+
+// drop is remove under mu.
+func (f *fetchSessions) drop(id int32) {
+	if s := f.byID[id]; s != nil {
+		f.total -= s.size
+		delete(f.byID, id)
+	}
 }
 
 // touch finds a session and marks it as used.
@@ -107,8 +120,10 @@ func (f *fetchSessions) add(byIDs bool, parts []fetchPart) *fetchSession {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	if len(f.byID) >= f.slots && !f.evict(now, len(parts)) {
-		return nil
+	for len(f.byID) >= f.slots || f.total+len(parts) > sessionPartitionsMax {
+		if !f.evict(now, len(parts)) {
+			return nil
+		}
 	}
 	s := &fetchSession{byIDs: byIDs, created: now, used: now, epoch: 1, partitions: make(map[partitionKey]*sessionPartition, len(parts))}
 	for s.id == 0 || f.byID[s.id] != nil {
@@ -118,6 +133,7 @@ func (f *fetchSessions) add(byIDs bool, parts []fetchPart) *fetchSession {
 		parts[i].cached = s.put(parts[i].key, parts[i].ask)
 	}
 	s.size = len(s.partitions)
+	f.total += s.size
 	f.byID[s.id] = s
 	return s
 }
@@ -136,20 +152,30 @@ func (f *fetchSessions) evict(now time.Time, size int) bool {
 	}
 	switch {
 	case idlest != nil && now.Sub(idlest.used) > sessionEvictAge:
-		delete(f.byID, idlest.id)
+		f.drop(idlest.id)
 	case smallest != nil && smallest.size <= size:
-		delete(f.byID, smallest.id)
+		f.drop(smallest.id)
 	default:
 		return false
 	}
 	return true
 }
 
-// resize tells the cache how large a session has become.
-func (f *fetchSessions) resize(s *fetchSession, size int) {
+// resize tells the cache how large a session has become; false: too large, and the session is gone. One that was evicted
+// meanwhile serves its last request.
+func (f *fetchSessions) resize(s *fetchSession, size int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.byID[s.id] != s {
+		return true
+	}
+	if f.total+size-s.size > sessionPartitionsMax {
+		f.drop(s.id)
+		return false
+	}
+	f.total += size - s.size
 	s.size = size
+	return true
 }
 
 // put adds a partition at the end, or changes what is asked of one that is there. Callers hold mu, or have made s.

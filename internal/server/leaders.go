@@ -28,30 +28,33 @@ func (h *leaderHints) append(b []byte, tag byte, img *metadata.Image, t *metadat
 	return append(b, 0)
 }
 
-// appendNodes writes the tag section of the answer: where those nodes are, on the listener that the client came by.
-func (h *leaderHints) appendNodes(b []byte, img *metadata.Image, conn *wire.Conn) []byte {
+// appendNodes writes the tag section of the answer: where those nodes are, as the client would learn it from Metadata.
+func (h *leaderHints) appendNodes(b []byte, n *Node, img *metadata.Image, conn *wire.Conn) []byte {
+	if len(h.nodes) == 0 || conn == nil {
+		return append(b, 0)
+	}
+	v := n.view(img, conn)
 	var nodes []byte
 	count := 0
 	for _, id := range h.nodes {
 		broker := img.Broker(id)
-		if broker == nil || conn == nil {
+		if broker == nil {
 			continue
 		}
-		for _, e := range broker.Endpoints {
-			if e.Listener != conn.Listener() {
-				continue
-			}
-			count++
-			nodes = binary.BigEndian.AppendUint32(nodes, uint32(id))
-			nodes = wire.AppendString(nodes, e.Host, true)
-			nodes = binary.BigEndian.AppendUint32(nodes, uint32(e.Port))
-			rack := ""
-			if broker.Rack != nil {
-				rack = *broker.Rack
-			}
-			nodes = wire.AppendNullableString(nodes, rack, broker.Rack == nil, true)
-			nodes = append(nodes, 0)
+		host, port, ok := v.address(broker)
+		if !ok {
+			continue
 		}
+		count++
+		nodes = binary.BigEndian.AppendUint32(nodes, uint32(id))
+		nodes = wire.AppendString(nodes, host, true)
+		nodes = binary.BigEndian.AppendUint32(nodes, uint32(port))
+		rack := ""
+		if broker.Rack != nil {
+			rack = *broker.Rack
+		}
+		nodes = wire.AppendNullableString(nodes, rack, broker.Rack == nil, true)
+		nodes = append(nodes, 0)
 	}
 	if count == 0 {
 		return append(b, 0)

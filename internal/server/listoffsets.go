@@ -85,7 +85,7 @@ func (n *Node) leaderOf(img *metadata.Image, topic string, partition, epoch int3
 	if t == nil || partition < 0 || int(partition) >= len(t.Partitions) {
 		return nil, nil, codeUnknownTopicOrPartition
 	}
-	p := n.replicas.Partition(topic, partition)
+	p := n.replicas.PartitionByID(t.ID, partition)
 	if p == nil {
 		return nil, nil, codeNotLeaderOrFollower
 	}

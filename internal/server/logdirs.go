@@ -30,6 +30,9 @@ func (n *Node) handleDescribeLogDirs(_ context.Context, req *wire.Request) wire.
 		for _, t := range r.Topics {
 			wanted[t.Topic] = append(wanted[t.Topic], t.Partitions...)
 		}
+		for _, partitions := range wanted {
+			slices.Sort(partitions)
+		}
 	}
 	var cordoned []kmeta.UUID
 	if self := n.controller.Image().Broker(n.id); self != nil {
@@ -50,7 +53,12 @@ func (n *Node) handleDescribeLogDirs(_ context.Context, req *wire.Request) wire.
 	return wire.Reply(resp)
 }
 
-// describeLogs describes the logs of a directory that are wanted (nil: all), by topic and partition.
+func has(sorted []int32, partition int32) bool {
+	_, found := slices.BinarySearch(sorted, partition)
+	return found
+}
+
+// describeLogs describes the logs of a directory that are wanted (nil: all; else sorted), by topic and partition.
 func (n *Node) describeLogs(dir string, wanted map[string][]int32) []kmsg.DescribeLogDirsResponseDirTopic {
 	type row struct {
 		tp storage.TopicPartition
@@ -59,7 +67,7 @@ func (n *Node) describeLogs(dir string, wanted map[string][]int32) []kmsg.Descri
 	var rows []row
 	for _, p := range n.replicas.Partitions() {
 		tp := p.TopicPartition()
-		if p.Log() != nil && path.Dir(p.Log().Dir()) == path.Clean(dir) && (wanted == nil || slices.Contains(wanted[tp.Topic], tp.Partition)) {
+		if p.Log() != nil && path.Dir(p.Log().Dir()) == path.Clean(dir) && (wanted == nil || has(wanted[tp.Topic], tp.Partition)) {
 			rows = append(rows, row{tp, p})
 		}
 	}

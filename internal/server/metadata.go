@@ -51,12 +51,12 @@ func (n *Node) handleMetadata(ctx context.Context, req *wire.Request) wire.Respo
 		}
 		return wire.Reply(resp)
 	}
-	n.lookUp(ctx, view, &r, resp)
+	n.lookUp(ctx, &view, &r, resp)
 	return wire.Reply(resp)
 }
 
 // lookUp answers for the topics that a request names, by name or id, each once, and creates those missing if it may.
-func (n *Node) lookUp(ctx context.Context, view view, r *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
+func (n *Node) lookUp(ctx context.Context, view *view, r *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
 	byID := false
 	for _, t := range r.Topics {
 		if r.Version < 12 && (t.Topic == nil || t.TopicID != [16]byte{}) {
@@ -164,26 +164,28 @@ type view struct {
 	node     *Node
 	img      *metadata.Image
 	listener string
-	dialled  func() (host string, port int32)
+	// Where the client reaches this node: the same for each of its partitions. here: anywhere at all.
+	host string
+	port int32
+	here bool
 }
 
+// view finds out where this node is. What was not advertised otherwise is reached as it was just now.
 func (n *Node) view(img *metadata.Image, c *wire.Conn) view {
-	return view{n, img, c.Listener(), func() (string, int32) { return splitAddr(c.LocalAddr()) }}
+	v := view{node: n, img: img, listener: c.Listener()}
+	if l := n.listenerNamed(v.listener); l != nil {
+		v.host, v.port, v.here = l.advertisedHost, int32(l.advertisedPort), true
+		if v.host == "" {
+			v.host, v.port = splitAddr(c.LocalAddr())
+		}
+	}
+	return v
 }
 
-// address is where a client of the view's listener reaches a broker. This node, where nothing else was advertised, is reached
-// as it was just now.
-func (v view) address(b *metadata.Broker) (host string, port int32, ok bool) {
+// address is where a client of the view's listener reaches a broker.
+func (v *view) address(b *metadata.Broker) (host string, port int32, ok bool) {
 	if b.ID == v.node.id {
-		l := v.node.listenerNamed(v.listener)
-		if l == nil {
-			return "", 0, false
-		}
-		if l.advertisedHost == "" {
-			host, port = v.dialled()
-			return host, port, true
-		}
-		return l.advertisedHost, int32(l.advertisedPort), true
+		return v.host, v.port, v.here
 	}
 	for _, e := range b.Endpoints {
 		if strings.EqualFold(e.Listener, v.listener) {
@@ -193,7 +195,7 @@ func (v view) address(b *metadata.Broker) (host string, port int32, ok bool) {
 	return "", 0, false
 }
 
-func (v view) topic(t *metadata.Topic, r *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
+func (v *view) topic(t *metadata.Topic, r *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
 	rt := kmsg.NewMetadataResponseTopic()
 	rt.Topic, rt.TopicID, rt.IsInternal = &t.Name, t.ID, isInternal(t.Name)
 	if r.IncludeTopicAuthorizedOperations {
@@ -220,7 +222,7 @@ func (v view) topic(t *metadata.Topic, r *kmsg.MetadataRequest) kmsg.MetadataRes
 }
 
 // leaderCode is what a client of the listener is told of a partition's leader.
-func (v view) leaderCode(p *metadata.Partition, version int16) int16 {
+func (v *view) leaderCode(p *metadata.Partition, version int16) int16 {
 	b := v.img.Broker(p.Leader)
 	if p.Leader < 0 || b == nil || b.Fenced {
 		return kerr.LeaderNotAvailable.Code
@@ -235,7 +237,7 @@ func (v view) leaderCode(p *metadata.Partition, version int16) int16 {
 }
 
 // offline are the replicas whose brokers are not there.
-func (v view) offline(p *metadata.Partition) []int32 {
+func (v *view) offline(p *metadata.Partition) []int32 {
 	var ids []int32
 	for _, id := range p.Replicas {
 		if b := v.img.Broker(id); b == nil || b.Fenced {

@@ -198,6 +198,9 @@ func (n *Node) openLogs() error {
 		Events:                    n.event,
 		Log:                       n.loggers.named(loggerStorage),
 		HighWatermark: func(tp storage.TopicPartition) (storage.Offset, bool) {
+			if n.replicas == nil { // a start that failed, before there were any
+				return 0, false
+			}
 			return n.replicas.HighWatermark(tp)
 		},
 	})
@@ -207,7 +210,8 @@ func (n *Node) openLogs() error {
 // event tells what storage decided about somebody's data.
 func (n *Node) event(e storage.Event) {
 	level := slog.LevelInfo
-	if e.Kind == "roll" { // no more than what a log does all day
+	switch e.Kind {
+	case "roll", "scan": // no more than what a log does all day, and at every start after a kill
 		level = slog.LevelDebug
 	}
 	n.loggers.named(loggerStorage).Log(context.Background(), level, e.Kind, "partition", e.Partition.String(), "offset", e.Offset, "cause", e.Cause)
@@ -302,10 +306,8 @@ func (n *Node) listen() (err error) {
 	})
 	n.served = n.apis()
 	n.wire = wire.NewServer(n.table(), wire.Limits{
-		RequestBytesMax:     int32(n.value("socket.request.max.bytes").Int64()),
-		IdleMax:             time.Duration(n.value("connections.max.idle.ms").Int64()) * time.Millisecond,
-		ConnectionsMax:      int(n.value("max.connections").Int64()),
-		ConnectionsPerIPMax: int(n.value("max.connections.per.ip").Int64()),
+		RequestBytesMax: int32(n.value("socket.request.max.bytes").Int64()),
+		IdleMax:         time.Duration(n.value("connections.max.idle.ms").Int64()) * time.Millisecond,
 	}, n.loggers.named(loggerWire))
 	n.limitConnections(n.controller.Image())
 	if n.admin, err = startAdmin(n); err != nil {

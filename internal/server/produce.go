@@ -41,6 +41,12 @@ const (
 	produceTopicIDsMin = 13
 )
 
+// requestPartitionsMax bounds the partitions of one produce or fetch: each costs this node some hundred bytes and an entry of the answer,
+// and a client as few as five.
+const requestPartitionsMax = 1 << 18
+
+var errManyPartitions = fmt.Errorf("it names more than %d partitions", requestPartitionsMax)
+
 // A produceWalk goes over the topics and partitions of a request.
 type produceWalk struct {
 	r       wire.Reader
@@ -169,7 +175,7 @@ func (n *Node) handleProduce(ctx context.Context, req *wire.Request) wire.Respon
 		s.free()
 		return wire.Close(err)
 	}
-	s.encode(req, img)
+	s.encode(n, req, img)
 	return wire.Stream(req, &s.body, s.free)
 }
 
@@ -178,8 +184,12 @@ func surveyProduce(req *wire.Request) (code int16, err error) {
 	w := walkProduce(req)
 	producer, several := int64(-1), false
 	transactional := false
+	partitions := 0
 	for w.nextTopic() {
 		for w.nextPartition() {
+			if partitions++; partitions > requestPartitionsMax {
+				return 0, errManyPartitions
+			}
 			if b := w.records; len(b) >= record.HeaderSize && record.Entry(b).Magic() == 2 && record.Batch(b).IsTransactional() {
 				id := record.Batch(b).ProducerID()
 				several = several || transactional && id != producer
@@ -237,7 +247,8 @@ func (n *Node) produce(req *wire.Request, w *produceWalk, t *metadata.Topic) pro
 	if internalTopic(t.Name) && (req.ClientID == nil || *req.ClientID != internalClient) {
 		return failed(codeInvalidTopic)
 	}
-	p := n.replicas.Partition(t.Name, w.partition)
+	// By its id: the name may belong to a younger topic than the image's by now, which must not get what was meant for this one.
+	p := n.replicas.PartitionByID(t.ID, w.partition)
 	if p == nil {
 		return failed(codeNotLeaderOrFollower)
 	}
@@ -341,7 +352,7 @@ func (s *produceState) await(ctx context.Context, req *wire.Request, timeout tim
 }
 
 // encode writes the answer.
-func (s *produceState) encode(req *wire.Request, img *metadata.Image) {
+func (s *produceState) encode(n *Node, req *wire.Request, img *metadata.Image) {
 	flexible := req.Flexible()
 	b := s.body.Buf
 	w := walkProduce(req)
@@ -381,7 +392,7 @@ func (s *produceState) encode(req *wire.Request, img *metadata.Image) {
 	}
 	b = binary.BigEndian.AppendUint32(b, 0) // throttle time
 	if flexible {
-		b = leaders.appendNodes(b, img, req.Conn)
+		b = leaders.appendNodes(b, n, img, req.Conn)
 	}
 	s.body.Buf = b
 }
