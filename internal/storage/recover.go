@@ -79,7 +79,7 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 		return false, op.split(s, f, valid, tooFar)
 	}
 	builder.finish()
-	op.event("recover", s.base, "%s: %d batches read, offsets end at %d (%s)", s.name(logSuffix), batches, expect, why)
+	op.event("scan", s.base, "%s: %d batches read, offsets end at %d (%s)", s.name(logSuffix), batches, expect, why)
 	if valid < size {
 		corrupt := &CorruptError{op.partition, s.name(logSuffix), valid, expect - 1, fault}
 		op.event("recover", expect, "%v: %d bytes cut", corrupt, size-valid)
