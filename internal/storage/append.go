@@ -25,6 +25,8 @@ type AppendOptions struct {
 	// NewEpochPerTransaction: a marker's epoch must be newer than its producer's, unless no transaction is open: then it is a
 	// marker come twice (transactions v2).
 	NewEpochPerTransaction bool
+	// Verification is what a client's transactional batch needs to open a transaction; nil: nothing is needed.
+	Verification *Verification
 }
 
 // Appended is where a batch went.
@@ -152,7 +154,12 @@ func (l *Log) judge(b record.Batch, base Offset, o AppendOptions) (first Appende
 				return Appended{BaseOffset: d.firstOffset(), LastOffset: d.lastOffset, LogAppendTime: d.timestamp, LogStart: l.StartOffset(), Duplicate: true}, true, nil, nil
 			}
 		}
-		r = checkData(p, b, base, o)
+		if o.Verification != nil && b.IsTransactional() {
+			r = l.checkVerified(p, b, base, o.Verification)
+		}
+		if r.ok() {
+			r = checkData(p, b, base, o)
+		}
 	}
 	if !r.ok() {
 		return first, false, nil, &SequenceError{l.partition, r.fault, r.message}
@@ -211,6 +218,7 @@ func (l *Log) noteProducer(b record.Batch, m *marker) error {
 	if b.IsControl() && m == nil {
 		return nil
 	}
+	delete(l.verifications, b.ProducerID()) // a marker takes the leave back, and data has used it
 	done, ended := l.producers.apply(b, m)
 	if !ended {
 		return nil

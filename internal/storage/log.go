@@ -50,13 +50,14 @@ type Log struct {
 	epochs *epochCache // changed under mu
 	// mu guards the fields below and all that changes the log: appends, rolls, truncations, deletions. It is held over writes,
 	// not over fsyncs of data. indexMu and the segments' locks may be taken under it.
-	mu          sync.Mutex
-	closed      bool
-	active      activeSegment
-	producers   *producers
-	synced      Offset // every byte below is fsynced: what the recovery point was before a raised log start pushed it up
-	renamed     bool   // names of segments were taken away since the last fsync of the directory
-	truncations uint64 // how often bytes were taken back: an fsync that began before proves nothing after
+	mu            sync.Mutex
+	closed        bool
+	active        activeSegment
+	producers     *producers
+	verifications map[int64]*Verification // by producer id: of those who may be about to open a transaction; nil: none yet
+	synced        Offset                  // every byte below is fsynced: what the recovery point was before a raised log start pushed it up
+	renamed       bool                    // names of segments were taken away since the last fsync of the directory
+	truncations   uint64                  // how often bytes were taken back: an fsync that began before proves nothing after
 
 	// indexMu serialises loading and rebuilding closed segments' indexes. It may be taken under mu.
 	indexMu sync.Mutex
@@ -233,6 +234,7 @@ func (l *Log) ExpireProducers() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.producers.expire(l.expired())
+	l.forgetVerifications()
 }
 
 // expired tells which producers are to be forgotten now: not those with an open transaction, nor any of the metadata log's.
