@@ -35,9 +35,9 @@ type Effect struct {
 	Records []Record
 	// Producer is set for offsets within a transaction: the batch is transactional, with this id and epoch.
 	Producer *Producer
-	// Then is called once Records are replayed and committed, at once if there are none; or with what went wrong, after which
-	// soft state is as if the event had not been, save that clients were answered. The error's code is that of a *kerr.Error in
-	// its chain, else UNKNOWN_SERVER_ERROR. nil: nothing waits.
+	// Then is called once Records are replayed and committed, at once if there are none; or with what went wrong: clients are
+	// answered, and soft state is as before the event, but a rebalance that moved on stays so, and its group's next record says
+	// it. The error's code is that of a *kerr.Error in its chain, else UNKNOWN_SERVER_ERROR. nil: nothing waits.
 	Then func(error)
 }
 
