@@ -22,10 +22,10 @@ const sessionEvictAge = 2 * time.Minute
 // sessionPartitionsMax bounds the partitions of all sessions together: what a client has this node remember costs more than to ask for it.
 const sessionPartitionsMax = 1 << 20
 
-// fetchSessions are the incremental fetch sessions of this node's clients. There are at most slots of them, of at most
-// sessionPartitionsMax partitions together.
+// fetchSessions are the incremental fetch sessions of this node's clients.
 type fetchSessions struct {
-	slots int
+	slots         int // that many sessions at most,
+	partitionsMax int // of that many partitions together
 
 	// mu guards the fields below. It may be taken before a session's own mu.
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ type fetchSessions struct {
 }
 
 func newFetchSessions(slots int) *fetchSessions {
-	return &fetchSessions{slots: slots, byID: map[int32]*fetchSession{}}
+	return &fetchSessions{slots: slots, partitionsMax: sessionPartitionsMax, byID: map[int32]*fetchSession{}}
 }
 
 // A fetchSession remembers what a client fetches and what it was told last, so that requests and answers need name only what changed.
@@ -120,7 +120,7 @@ func (f *fetchSessions) add(byIDs bool, parts []fetchPart) *fetchSession {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	for len(f.byID) >= f.slots || f.total+len(parts) > sessionPartitionsMax {
+	for len(f.byID) >= f.slots || f.total+len(parts) > f.partitionsMax {
 		if !f.evict(now, len(parts)) {
 			return nil
 		}
@@ -169,7 +169,7 @@ func (f *fetchSessions) resize(s *fetchSession, size int) bool {
 	if f.byID[s.id] != s {
 		return true
 	}
-	if f.total+size-s.size > sessionPartitionsMax {
+	if f.total+size-s.size > f.partitionsMax {
 		f.drop(s.id)
 		return false
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quire-log/quire/internal/config"
 	"github.com/quire-log/quire/internal/metadata"
 )
 
@@ -25,100 +25,29 @@ type listener struct {
 	bound          net.Listener
 }
 
-const plaintext = "PLAINTEXT"
-
-// parseListeners reads listeners, advertised.listeners, listener.security.protocol.map and controller.listener.names.
+// parseListeners takes listeners, advertised.listeners and controller.listener.names, which CheckStatic has found to be in order.
 func parseListeners(static map[string]string) ([]*listener, error) {
-	all, err := parseEndpoints("listeners", static["listeners"])
+	bound, err := config.Listeners(static, "listeners")
+	if err != nil {
+		return nil, err
+	}
+	advertised, err := config.Listeners(static, "advertised.listeners")
 	if err != nil {
 		return nil, err
 	}
 	controllers := splitList(strings.ToUpper(static["controller.listener.names"]))
-	protocols, err := parseProtocols(static["listener.security.protocol.map"])
-	if err != nil {
-		return nil, err
-	}
-	clients := 0
-	for i, l := range all {
-		if slices.ContainsFunc(all[:i], func(o *listener) bool { return o.name == l.name }) {
-			return nil, fmt.Errorf("listeners: each listener must have a different name, and %s is there twice", l.name)
-		}
-		if l.controller = slices.Contains(controllers, l.name); l.controller {
-			continue
-		}
-		clients++
-		if p := protocols(l.name); p != plaintext {
-			return nil, fmt.Errorf("listeners: %s has the security protocol %q; only %s can be served yet", l.name, p, plaintext)
-		}
-	}
-	if clients == 0 {
-		return nil, errors.New("listeners: there is none for clients")
-	}
-	if static["advertised.listeners"] == "" {
-		for _, l := range all {
-			if !wildcard(l.host) {
-				l.advertisedHost, l.advertisedPort = l.host, l.port
-			}
-		}
-		return all, nil
-	}
-	advertised, err := parseEndpoints("advertised.listeners", static["advertised.listeners"])
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range advertised {
-		i := slices.IndexFunc(all, func(l *listener) bool { return l.name == a.name })
-		switch {
-		case i < 0:
-			return nil, fmt.Errorf("advertised.listeners: %s is not one of listeners", a.name)
-		case a.host != "" && wildcard(a.host):
-			return nil, fmt.Errorf("advertised.listeners: %s means every address, and none that a client could dial", a.host)
-		}
-		all[i].advertisedHost, all[i].advertisedPort = a.host, a.port
-	}
-	return all, nil
-}
-
-// parseEndpoints reads a list of NAME://host:port.
-func parseEndpoints(key, text string) ([]*listener, error) {
 	var all []*listener
-	for _, entry := range splitList(text) {
-		name, address, ok := strings.Cut(entry, "://")
-		if !ok || name == "" {
-			return nil, fmt.Errorf("%s: %q is not of the form NAME://host:port", key, entry)
+	for _, a := range bound {
+		l := &listener{name: a.Name, host: a.Host, port: int(a.Port), dynamic: a.Port == 0, controller: slices.Contains(controllers, a.Name)}
+		switch i := slices.IndexFunc(advertised, func(b config.ListenerAddress) bool { return b.Name == a.Name }); {
+		case i >= 0:
+			l.advertisedHost, l.advertisedPort = advertised[i].Host, int(advertised[i].Port)
+		case len(advertised) == 0 && !wildcard(l.host):
+			l.advertisedHost, l.advertisedPort = l.host, l.port
 		}
-		host, portText, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", key, entry, err)
-		}
-		port, err := strconv.ParseUint(portText, 10, 16)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %q: the port must be a number from 0 to 65535", key, entry)
-		}
-		all = append(all, &listener{name: strings.ToUpper(name), host: host, port: int(port), dynamic: port == 0})
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: it is empty", key)
+		all = append(all, l)
 	}
 	return all, nil
-}
-
-// parseProtocols reads NAME:PROTOCOL pairs and returns their lookup; a name that is itself a protocol needs no entry.
-func parseProtocols(text string) (func(name string) string, error) {
-	m := map[string]string{}
-	for _, entry := range splitList(text) {
-		name, protocol, ok := strings.Cut(entry, ":")
-		if !ok {
-			return nil, fmt.Errorf("listener.security.protocol.map: %q is not of the form NAME:PROTOCOL", entry)
-		}
-		m[strings.ToUpper(strings.TrimSpace(name))] = strings.ToUpper(strings.TrimSpace(protocol))
-	}
-	return func(name string) string {
-		if p, ok := m[name]; ok {
-			return p
-		}
-		return name
-	}, nil
 }
 
 func splitList(text string) []string {

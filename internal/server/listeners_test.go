@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strings"
@@ -12,7 +13,7 @@ import (
 func TestParseListeners(t *testing.T) {
 	for _, q := range []struct {
 		listeners, advertised, protocols string
-		want                             string // name host:port>advertised, or a part of the complaint
+		want                             string // name host:port>advertised
 	}{
 		{"PLAINTEXT://127.0.0.1:9092", "", "", "PLAINTEXT 127.0.0.1:9092>127.0.0.1:9092"},
 		{"PLAINTEXT://:9092", "", "", "PLAINTEXT :9092>dialled"},
@@ -21,24 +22,13 @@ func TestParseListeners(t *testing.T) {
 		{"plaintext://h:1", "Plaintext://k:2", "", "PLAINTEXT h:1>k:2"},
 		{"IN://h:1, OUT://h:2", "OUT://k:2", "IN:PLAINTEXT,OUT:PLAINTEXT", "IN h:1>dialled OUT h:2>k:2"},
 		{"PLAINTEXT://h:1,CONTROLLER://h:2", "PLAINTEXT://k:1", "", "PLAINTEXT h:1>k:1 CONTROLLER h:2>dialled (controller)"},
-		{"PLAINTEXT://h:1", "PLAINTEXT://0.0.0.0:1", "", "0.0.0.0 means every address"},
-		{"PLAINTEXT://h:1", "OTHER://k:1", "", "OTHER is not one of listeners"},
-		{"PLAINTEXT://h:1,PLAINTEXT://h:2", "", "", "PLAINTEXT is there twice"},
-		{"SSL://h:1", "", "", `security protocol "SSL"`},
-		{"CONTROLLER://h:1", "", "", "none for clients"},
-		{"h:1", "", "", "NAME://host:port"},
-		{"PLAINTEXT://h", "", "", "missing port"},
-		{"PLAINTEXT://h:65536", "", "", "from 0 to 65535"},
-		{"", "", "", "it is empty"},
-		{"PLAINTEXT://h:1", "", "PLAINTEXT", "NAME:PROTOCOL"},
 	} {
 		all, err := parseListeners(map[string]string{
-			"listeners": q.listeners, "advertised.listeners": q.advertised, "listener.security.protocol.map": q.protocols, "controller.listener.names": "CONTROLLER",
+			"listeners": q.listeners, "advertised.listeners": q.advertised, "controller.listener.names": "CONTROLLER",
+			"listener.security.protocol.map": cmp.Or(q.protocols, "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
 		})
 		if err != nil {
-			if !strings.Contains(err.Error(), q.want) {
-				t.Errorf("%s: %v, want %q", q.listeners, err, q.want)
-			}
+			t.Errorf("%s: %v", q.listeners, err)
 			continue
 		}
 		var got []string

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -98,8 +99,12 @@ func (c *Conn) ClientSoftware() (name, version string) {
 	return "", ""
 }
 
+// softwareMax bounds how much of either is kept: it lives as long as the connection, and nothing bounds what a client calls itself.
+const softwareMax = 128
+
 func (c *Conn) SetClientSoftware(name, version string) {
-	c.software.Store(&[2]string{string([]byte(name)), string([]byte(version))}) // copies: they may be views of the request
+	// Copies, since they may be views of the request.
+	c.software.Store(&[2]string{strings.Clone(name[:min(len(name), softwareMax)]), strings.Clone(version[:min(len(version), softwareMax)])})
 }
 
 func (c *Conn) enter(phase int32) {
@@ -512,7 +517,9 @@ func (c *Conn) tell(err error) {
 	switch {
 	case errors.Is(err, errDrained), c.ctx.Err() != nil: // the server closes, or the client is gone
 	case errors.As(err, &closed):
-		c.server.faults.report("closed a connection", "client", c.nc.RemoteAddr(), "client.id", c.request.clientID, "reason", closed.reason)
+		name, version := c.ClientSoftware()
+		c.server.faults.report("closed a connection", "client", c.nc.RemoteAddr(), "client.id", c.request.clientID,
+			"software", strings.TrimSpace(name+" "+version), "reason", closed.reason)
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
 	default:
 		c.server.faults.report("closed a connection", "client", c.nc.RemoteAddr(), "reason", err)

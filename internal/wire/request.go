@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -38,8 +39,14 @@ func (r *Request) Waits() {
 }
 
 // decodeMax bounds a body that Decode reads: kmsg makes its slices by the counts that a request names, which the bytes behind
-// them bound only to a factor of about forty. Produce and Fetch are walked by hand and have no such bound.
+// them bound only to a factor of about eighty. Produce and Fetch are walked by hand and have no such bound.
 const decodeMax = 16 << 20
+
+// decodeAlone is the size from which on bodies are decoded one at a time, so that many clients cost no more memory than one.
+const decodeAlone = 256 << 10
+
+// decoding is held while a body of decodeAlone or more is decoded. Nothing is taken under it.
+var decoding sync.Mutex
 
 var (
 	errTrailing = errors.New("bytes are left over behind the request")
@@ -55,6 +62,14 @@ func (r *Request) Decode(m kmsg.Request) error {
 	if len(r.Body) > decodeMax {
 		return fail(fmt.Errorf("a body of %d bytes is larger than %d", len(r.Body), decodeMax))
 	}
+	if len(r.Body) >= decodeAlone {
+		decoding.Lock()
+		defer decoding.Unlock()
+	}
+	m.SetVersion(r.Version)
+	if err := m.(unsafeReader).UnsafeReadFrom(r.Body); err != nil {
+		return fail(errShort)
+	}
 	if n := len(r.Body); n > 0 {
 		// kmsg doesn't say how much it read. But a message that needs its last byte cannot be read without it,
 		// and one that can has bytes left over.
@@ -63,10 +78,6 @@ func (r *Request) Decode(m kmsg.Request) error {
 		if short.(unsafeReader).UnsafeReadFrom(r.Body[:n-1:n-1]) == nil {
 			return fail(errTrailing)
 		}
-	}
-	m.SetVersion(r.Version)
-	if err := m.(unsafeReader).UnsafeReadFrom(r.Body); err != nil {
-		return fail(errShort)
 	}
 	switch m := m.(type) {
 	case *kmsg.MetadataRequest:

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Limits bound what connections may do. Zero means Kafka's default.
+// Limits bound what connections may do. Zero means Kafka's default; SetConnectionsMax can also set a bound of zero, which lets nobody in.
 type Limits struct {
 	RequestBytesMax     int32         // socket.request.max.bytes
 	IdleMax             time.Duration // connections.max.idle.ms; of a client that takes nothing, too

@@ -650,6 +650,10 @@ func TestClientSoftwareIsCopied(t *testing.T) {
 	if name, version := c.ClientSoftware(); name != "librdkafka" || version != "2" {
 		t.Errorf("client software is %s %s", name, version)
 	}
+	c.SetClientSoftware(strings.Repeat("n", 1<<20), strings.Repeat("2", 1<<20))
+	if name, version := c.ClientSoftware(); len(name) > softwareMax || len(version) > softwareMax {
+		t.Errorf("%d bytes are kept for as long as the connection lives", len(name)+len(version))
+	}
 }
 
 // FuzzFrames feeds a connection with anything: it must end, and hold no more than the bounds allow.
