@@ -28,6 +28,9 @@ func (l *Log) indexesOf(s *segment) (*segmentIndexes, error) {
 	if x := s.idx.Load(); x != nil {
 		return x, nil
 	}
+	if s.isGone() { // the files of its name may be another's by now
+		return nil, errSegmentGone
+	}
 	f, err := s.acquire()
 	if err != nil {
 		return nil, err

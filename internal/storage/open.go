@@ -289,6 +289,10 @@ func (op *opening) completeSwaps(swaps []string) error {
 			}
 		}
 	}
+	// Were a removal undone by a crash after a rename was not, there would be two that cover the same offsets.
+	if err := op.at.fs.SyncDir(op.Dir()); err != nil {
+		return err
+	}
 	for _, name := range swaps {
 		if err := op.at.fs.Rename(op.at.path(name), op.at.path(strings.TrimSuffix(name, swapSuffix))); err != nil {
 			return err

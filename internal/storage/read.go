@@ -218,6 +218,9 @@ func (l *Log) distrust(s *segment, x *segmentIndexes, f vfs.File, cause error) e
 	if s.idx.Load() != x {
 		return nil
 	}
+	if s.isGone() { // compaction has put another in its place, and its indexes by the same names
+		return errSegmentGone
+	}
 	if s.ring.Load() != nil {
 		return cause // the active segment's are in memory, and ours
 	}

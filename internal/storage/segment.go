@@ -90,6 +90,12 @@ func (s *segment) release() {
 	}
 }
 
+func (s *segment) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
+}
+
 func (s *segment) closeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
