@@ -46,8 +46,8 @@ func find(segs []*segment, offset Offset) int {
 	return i
 }
 
-// startEvery is how far apart, in bytes, the known beginnings of entries are: 128 KiB of memory for each GiB that was walked.
-const startEvery = 64 << 10
+// startEvery is how far apart, in bytes, the known beginnings of entries are: half a MiB of memory for each GiB that was walked.
+const startEvery = 16 << 10
 
 // starts knows where in a segment entries begin. An offset from outside is only good if one does, and nothing in the bytes
 // themselves tells an entry from a payload that looks like one. Appends and recovery note what they see; of a file that an
@@ -93,38 +93,29 @@ func (s *starts) add(next int64) {
 	s.walked = next
 }
 
-// before returns the last known beginning at or before pos.
-func (s *starts) before(pos int64) int64 {
+// before returns the last known beginning at or before pos. beyond: pos is beyond all that was walked.
+func (s *starts) before(pos int64) (at int64, beyond bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if pos >= s.walked {
-		return s.walked
+		return s.walked, true
 	}
 	i := sort.Search(len(s.at), func(i int) bool { return s.at[i] > pos })
 	if i == 0 {
-		return 0
+		return 0, false
 	}
-	return s.at[i-1]
-}
-
-// cut forgets all from size on, which is where an entry ends.
-func (s *starts) cut(size int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if size < s.walked {
-		s.walked = size
-		s.at = s.at[:sort.Search(len(s.at), func(i int) bool { return s.at[i] > size })]
-	}
+	return s.at[i-1], false
 }
 
 // begins tells whether an entry begins at pos, of a file of size bytes that f is open on.
 func (s *segment) begins(f vfs.File, pos, size int64) (bool, error) {
-	from := s.at.before(pos)
+	from, beyond := s.at.before(pos)
 	if from == pos {
 		return true, nil
 	}
 	w := newWalker(f, from, size)
 	defer w.close()
+	w.until = pos
 	for w.pos < pos {
 		h, fault, err := w.header()
 		if err != nil {
@@ -132,11 +123,13 @@ func (s *segment) begins(f vfs.File, pos, size int64) (bool, error) {
 		}
 		if fault != nil {
 			// Nothing leads over damage. What lies behind it is found by its CRC.
-			w.pos = pos
+			w.pos, w.until = pos, size
 			_, fault, err = w.check()
 			return fault == nil, err
 		}
-		s.at.note(w.pos, w.pos+h.size)
+		if beyond {
+			s.at.note(w.pos, w.pos+h.size)
+		}
 		w.pos += h.size
 	}
 	return w.pos == pos, nil

@@ -17,13 +17,15 @@ type walker struct {
 	f    io.ReaderAt
 	pos  int64 // of the entry that next looks at
 	size int64 // bytes of the file that count
-	buf  *[walkBufferSize]byte
-	at   int64 // what of the file buf holds
-	n    int
+	// until is where the walk is to end, if anyone knows: what lies behind it is read for headers only.
+	until int64
+	buf   *[walkBufferSize]byte
+	at    int64 // what of the file buf holds
+	n     int
 }
 
 func newWalker(f io.ReaderAt, pos, size int64) *walker {
-	return &walker{f: f, pos: pos, size: size, buf: walkBuffers.Get().(*[walkBufferSize]byte)}
+	return &walker{f: f, pos: pos, size: size, until: size, buf: walkBuffers.Get().(*[walkBufferSize]byte)}
 }
 
 func (w *walker) close() { walkBuffers.Put(w.buf) }
@@ -72,7 +74,7 @@ func (w *walker) check() (h header, fault, err error) {
 func (w *walker) peek(pos int64, n int) ([]byte, error) {
 	n = int(min(int64(n), w.size-pos))
 	if pos < w.at || pos+int64(n) > w.at+int64(w.n) {
-		want := min(w.size-pos, walkBufferSize)
+		want := min(w.size-pos, max(w.until-pos, int64(n)), walkBufferSize)
 		got, err := w.f.ReadAt(w.buf[:want], pos)
 		if int64(got) < want {
 			w.n = 0
