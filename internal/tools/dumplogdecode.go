@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -17,6 +18,65 @@ func decodeMetadata(r *record.Record) (key, value *string, err error) {
 	} else {
 		text = fmt.Sprintf("Error at %d, skipping. %s", r.Offset, frameComplaint(r.Value, err))
 	}
+	return nil, &text, nil
+}
+
+// decodeCoordinator shows a record of a coordinator's topic as JSON.
+func decodeCoordinator(log kmeta.Log) decoder {
+	return func(r *record.Record) (key, value *string, err error) {
+		if r.Key == nil {
+			return nil, nil, throw("java.lang.RuntimeException", fmt.Sprintf("Failed to decode message at offset %d using the specified decoder (message had a missing key)", r.Offset))
+		}
+		failed := func(part string, b []byte, err error) (*string, *string, error) {
+			text := fmt.Sprintf("Error at offset %d, skipping. %s", r.Offset, versionedComplaint(part, b, err))
+			return &text, nil, nil
+		}
+		k, err := kmeta.ReadKey(log, r.Key)
+		if unknown, ok := errors.AsType[*kmeta.KeyTypeError](err); ok {
+			text := fmt.Sprintf("Unknown record type %d at offset %d, skipping.", unknown.Type, r.Offset)
+			return &text, nil, nil
+		}
+		if err != nil {
+			return failed("key", r.Key, err)
+		}
+		shown, tombstone := string(kmeta.AppendKeyJSON(nil, k, true)), "<DELETE>"
+		if r.Value == nil {
+			return &shown, &tombstone, nil
+		}
+		v, version, err := kmeta.ReadVersioned(k, r.Value)
+		if err != nil {
+			return failed("value", r.Value, err)
+		}
+		text := string(kmeta.AppendDumpJSON(nil, v, version))
+		return &shown, &text, nil
+	}
+}
+
+// versionedComplaint tells in Kafka's words why a key or a value cannot be read. For a field that runs past the end, Java
+// has no message, so null stands there; a key's version is always 0.
+func versionedComplaint(part string, b []byte, err error) string {
+	if len(b) < 2 {
+		return fmt.Sprintf("Could not read version from %s's buffer.", part)
+	}
+	version := int16(0)
+	if part == "value" {
+		version = int16(binary.BigEndian.Uint16(b))
+	}
+	why := "null"
+	if _, ok := errors.AsType[*kmeta.VersionError](err); ok {
+		why = fmt.Sprintf("Unsupported version %d", version)
+	}
+	return fmt.Sprintf("Could not read record with version %d from %s's buffer due to: %s.", version, part, why)
+}
+
+// decodeRemoteLog shows a record of __remote_log_metadata. What such a record holds is not known here: only the frame around
+// it, which is that of metadata records.
+func decodeRemoteLog(r *record.Record) (key, value *string, err error) {
+	text := `Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of "org.apache.kafka.common.record.internal.Record.value()" is null`
+	if r.Value != nil {
+		text = frameComplaint(r.Value, nil)
+	}
+	text = fmt.Sprintf("Error at offset %d, skipping. %s", r.Offset, text)
 	return nil, &text, nil
 }
 

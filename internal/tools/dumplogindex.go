@@ -2,7 +2,9 @@ package tools
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -134,9 +136,8 @@ func (d *dump) timeIndex(name string) error {
 	if d.sanityOnly {
 		return d.timeIndexSanity(name, base, file, size, all.count)
 	}
-	positions := newEntries(offsets, offsetsSize, storage.OffsetEntrySize)
-	lookup := positionLookup{entries: positions, base: base}
-	previous := int64(-1)
+	lookup := positionLookup{f: offsets, count: offsetsSize / storage.OffsetEntrySize, base: base}
+	previous, walked := int64(-1), int64(-1)
 	for i := range all.count {
 		if err := all.next(); err != nil {
 			return err
@@ -153,6 +154,14 @@ func (d *dump) timeIndex(name string) error {
 			return throw(illegalArgument, fmt.Sprintf("Slice from position %d exceeds end position of FileRecords(size=%d, file=%s, start=0, end=2147483647)", pos, logSize, sibling(name, ".log")))
 		}
 		w := batchWalk{f: log, name: sibling(name, ".log"), pos: int64(pos), end: logSize}
+		// Kafka walks from each entry to the log's end, and stops at a nonsense size behind all that the index names. One
+		// walk from the lowest position says the same.
+		if walked < 0 || w.pos < walked {
+			if err := w.toEnd(); err != nil {
+				return err
+			}
+			walked = w.pos
+		}
 		if err := d.timeEntry(name, &w, e, previous); err != nil {
 			return err
 		}
@@ -225,7 +234,7 @@ func (d *dump) timeIndexSanity(name string, base record.Offset, file *os.File, s
 			return throw("java.io.IOException", err.Error())
 		}
 		a, z := storage.ParseTimeEntry(first[:], base), storage.ParseTimeEntry(last[:], base)
-		const head = "Corrupt time index found, time index file %s has non-zero size but the last "
+		const head = "Corrupt time index found, time index file (%s) has non-zero size but the last "
 		if z.Timestamp < a.Timestamp {
 			return corruptIndex(head+"timestamp is %d which is less than the first timestamp %d", absolute(name), z.Timestamp, a.Timestamp)
 		}
@@ -240,37 +249,59 @@ func (d *dump) timeIndexSanity(name string, base record.Offset, file *os.File, s
 	return nil
 }
 
-// positionLookup finds where in the log to look for an offset, by its .index. Offsets asked for mostly rise, so it goes on
-// from where it was; an index whose entries do not rise gives what it gives.
+// positionLookup finds where in the log to look for an offset, by its .index. It searches as Kafka does, hot end first: on an
+// index whose entries do not rise, such as one with zeros behind them, the way decides what is found.
 type positionLookup struct {
-	*entries
-	base record.Offset
-	seen int64
-	last storage.OffsetEntry // the last entry not above what was asked for
-	next *storage.OffsetEntry
+	f     *os.File
+	count int64
+	base  record.Offset
 }
 
+// hotEntries are those at an index's end that Kafka searches by themselves.
+const hotEntries = 8192 / storage.OffsetEntrySize
+
+func (l *positionLookup) entry(i int64) (storage.OffsetEntry, error) {
+	var b [storage.OffsetEntrySize]byte
+	if _, err := l.f.ReadAt(b[:], i*storage.OffsetEntrySize); err != nil {
+		return storage.OffsetEntry{}, throw("java.io.IOException", err.Error())
+	}
+	return storage.ParseOffsetEntry(b[:], l.base), nil
+}
+
+// find returns the position of the last entry not above offset, 0 without one.
 func (l *positionLookup) find(offset record.Offset) (int32, error) {
-	if l.seen > 0 && l.last.Offset > offset {
-		return 0, nil // the log is searched from its begin: slower, not wrong
+	if l.count == 0 {
+		return 0, nil
 	}
-	for {
-		if l.next == nil {
-			if l.seen == l.count {
-				return l.last.Pos, nil
-			}
-			if err := l.entries.next(); err != nil {
-				return 0, err
-			}
-			e := storage.ParseOffsetEntry(l.entry, l.base)
-			l.next = &e
-			l.seen++
-		}
-		if l.next.Offset > offset || l.next.Pos < l.last.Pos { // zeros behind the entries fall, too
-			return l.last.Pos, nil
-		}
-		l.last, l.next = *l.next, nil
+	hot := max(0, l.count-1-hotEntries)
+	e, err := l.entry(hot)
+	if err != nil {
+		return 0, err
 	}
+	low, high := hot, l.count-1
+	if e.Offset >= offset {
+		first, err := l.entry(0)
+		if err != nil || first.Offset > offset {
+			return 0, err
+		}
+		low, high = 0, hot
+	}
+	for low < high {
+		mid := (low + high + 1) / 2
+		e, err := l.entry(mid)
+		switch {
+		case err != nil:
+			return 0, err
+		case e.Offset > offset:
+			high = mid - 1
+		case e.Offset < offset:
+			low = mid
+		default:
+			return e.Pos, nil
+		}
+	}
+	e, err = l.entry(low)
+	return e.Pos, err
 }
 
 func (d *dump) txnIndex(name string) error {
@@ -312,7 +343,7 @@ func (d *dump) snapshot(name string) error {
 		if err := d.out.Flush(); err != nil {
 			return nil
 		}
-		fmt.Fprintf(d.err, "Snapshot failed schema validation: %v\n", err)
+		fmt.Fprintln(d.err, snapshotComplaint(b, err))
 		return nil
 	}
 	for _, p := range producers {
@@ -320,13 +351,33 @@ func (d *dump) snapshot(name string) error {
 		if p.TxnFirstOffset >= 0 {
 			txn = fmt.Sprintf("OptionalLong[%d]", p.TxnFirstOffset)
 		}
-		fmt.Fprintf(d.out, "producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %s lastTimestamp: %d ",
+		fmt.Fprintf(d.out, "producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %s lastTimestamp: %d",
 			p.ProducerID, p.Epoch, p.CoordinatorEpoch, txn, p.LastTimestamp)
 		if p.LastOffset >= 0 {
-			fmt.Fprintf(d.out, "firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d",
+			fmt.Fprintf(d.out, " firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d",
 				p.FirstSequence, p.LastSequence, p.LastOffset, p.OffsetDelta, p.LastTimestamp)
 		}
 		fmt.Fprintln(d.out)
 	}
 	return nil
+}
+
+// snapshotComplaint tells in Kafka's words why a .snapshot file cannot be read.
+func snapshotComplaint(b []byte, err error) string {
+	const crcPos, crcFrom, head = 2, 6, 10
+	why := err.Error()
+	if len(b) < head {
+		return "Snapshot failed schema validation: null"
+	}
+	version, count := binary.BigEndian.Uint16(b), int32(binary.BigEndian.Uint32(b[crcFrom:]))
+	stored, computed := binary.BigEndian.Uint32(b[crcPos:]), crc32.Checksum(b[crcFrom:], dumpCRC)
+	switch {
+	case version != 1:
+		why = fmt.Sprintf("Snapshot contained an unknown file version %d", int16(version))
+	case int64(count) > int64(len(b)-head):
+		why = fmt.Sprintf("Tried to allocate a collection of size %d, but there are only %d bytes remaining.", count, len(b)-head)
+	case stored != computed:
+		return fmt.Sprintf("Snapshot is corrupt (CRC is no longer valid). Stored crc: %d. Computed crc: %d", stored, computed)
+	}
+	return "Snapshot failed schema validation: " + why
 }

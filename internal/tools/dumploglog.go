@@ -87,6 +87,16 @@ func (w *batchWalk) next() (*dumpedBatch, error) {
 	return b, nil
 }
 
+// toEnd looks whether the heads of the batches from here to the end make sense. The walk itself stays where it is.
+func (w *batchWalk) toEnd() error {
+	ahead := batchWalk{f: w.f, name: w.name, pos: w.pos, end: w.end}
+	for {
+		if b, err := ahead.next(); b == nil || err != nil {
+			return err
+		}
+	}
+}
+
 // check computes the checksum, reading the batch piece by piece.
 func (w *batchWalk) check(b *dumpedBatch) error {
 	from, table := b.pos+record.MinEntry-1, crc32.IEEETable
@@ -353,15 +363,15 @@ type decoder func(r *record.Record) (key, value *string, err error)
 func (d *dump) decoder(set *joptSet) (decoder, error) {
 	switch {
 	case set.has("offsets-decoder"):
-		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
+		return decodeCoordinator(kmeta.OffsetsLog), nil
 	case set.has("transaction-log-decoder"):
-		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
+		return decodeCoordinator(kmeta.TransactionsLog), nil
 	case set.has("cluster-metadata-decoder"):
 		return decodeMetadata, nil
 	case set.has("remote-log-metadata-decoder"):
-		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
+		return decodeRemoteLog, nil
 	case set.has("share-group-state-decoder"):
-		return nil, throw("java.lang.UnsupportedOperationException", "quire does not decode this topic")
+		return decodeCoordinator(kmeta.SharesLog), nil
 	}
 	value, err := fieldDecoder(set, "value-decoder-class")
 	if err != nil {

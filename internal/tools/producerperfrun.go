@@ -25,6 +25,11 @@ type perfRun struct {
 // all sends every record and prints what it measured. It ends early when ctx does.
 func (p *perfRun) all(ctx context.Context) error {
 	o, cl := p.o, p.producer.cl
+	if o.transactional != "" {
+		if err := p.initTransactions(ctx); err != nil {
+			return err
+		}
+	}
 	if o.warmup > 0 {
 		fmt.Fprintf(p.env.Stdout, "Warmup first %d records. Steady state results will print after the complete test summary.\n", o.warmup)
 	}
@@ -76,6 +81,21 @@ func (p *perfRun) all(ctx context.Context) error {
 	}
 	if o.metrics {
 		p.printMetrics()
+	}
+	return nil
+}
+
+// initTransactions asks for the transactional id's producer id, for max.block.ms at most.
+func (p *perfRun) initTransactions(ctx context.Context) error {
+	wait := p.producer.config.maxBlock
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	_, _, err := p.producer.cl.ProducerID(ctx)
+	if err != nil && ctx.Err() != nil {
+		return throw(kafkaErrors+"TimeoutException", fmt.Sprintf("Timeout expired after %dms while awaiting InitProducerId", wait.Milliseconds()))
+	}
+	if err != nil {
+		return asJava(err)
 	}
 	return nil
 }
