@@ -19,7 +19,7 @@ type (
 )
 
 // openAtOnce bounds how many logs are opened side by side: they wait for the disk, not for a processor.
-const openAtOnce = 16
+const openAtOnce = 64
 
 // A Manager has this node's partitions.
 type Manager struct {

@@ -102,9 +102,7 @@ func (l *Log) append(b record.Batch, o AppendOptions, cfg *Config) (Appended, er
 	b.SetLeaderEpoch(o.LeaderEpoch)
 	last := b.LastOffset()
 	if o.LeaderEpoch >= 0 && o.LeaderEpoch != l.epochs.latest() {
-		if err := l.epochs.assign(o.LeaderEpoch, base); err != nil {
-			return Appended{}, l.diskError(err)
-		}
+		l.epochs.assign(o.LeaderEpoch, base)
 	}
 	if len(b) > int(cfg.SegmentBytes) {
 		return Appended{}, &RecordListTooLargeError{l.partition, len(b), cfg.SegmentBytes}
@@ -316,7 +314,7 @@ func (l *Log) appendSet(batches []byte, set batchSet, cfg *Config) (Appended, er
 	}
 	err := eachEntry(batches, func(_ int64, e record.Entry) error {
 		if epoch := e.LeaderEpoch(); epoch >= 0 && epoch != l.epochs.latest() {
-			return l.epochs.assign(epoch, e.BaseOffset())
+			l.epochs.assign(epoch, e.BaseOffset())
 		}
 		return nil
 	})

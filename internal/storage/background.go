@@ -117,8 +117,7 @@ func logStart(h *heldLog) (Offset, bool) {
 	if start == 0 {
 		return 0, false // no segment begins below
 	}
-	segments := h.log.Segments()
-	if len(segments) > 0 && start <= segments[0].BaseOffset {
+	if start <= h.log.FirstSegment() {
 		return 0, false
 	}
 	return start, true

@@ -35,6 +35,7 @@ type dataDir struct {
 	metadataOnly bool
 	// partitions counts the logs here, open or failed, for the choice of a place; guarded by Manager.mu.
 	partitions int
+	names      syncGroup
 	// loaded: LoadLogs went through the whole directory. Guarded by Manager.mu.
 	loaded bool
 
@@ -185,6 +186,11 @@ func (d *dataDir) list() error {
 		}
 	}
 	return nil
+}
+
+// syncNames makes the names of partitions' directories durable. Those who come at the same time share an fsync.
+func (d *dataDir) syncNames() error {
+	return d.names.do(true, func(bool) error { return d.fs.SyncDir(d.path) })
 }
 
 // begin makes the directory one in use: from here on a crash leaves an unclean one.

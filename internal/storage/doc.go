@@ -10,6 +10,8 @@
 //	I6  an append that failed left nothing behind: neither bytes that a read or a restart would show, nor a producer's
 //	    state, nor an offset; when it cannot be undone the log is failed, and every later call says so
 //	I7  a file is unlinked only after its name ended in .deleted, and read on by those who hold a Region of it
+//	I8  of leader-epoch-checkpoint, every line that begins below the recovery point is durable; a recovery reads the others
+//	    from the batches beyond it
 //
 // One goroutine at a time appends or truncates (mu), any number read without a lock. Replication, sockets, and Kafka's
 // error codes are not known here: it deals in bytes, offsets and epochs.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"syscall"
@@ -12,10 +13,16 @@ import (
 )
 
 // An epochCache knows the reigns of a log. One goroutine at a time changes it (the log's mu), any number reads.
+//
+// It is written behind: a line need not be durable before the recovery point passes its offset (I8). Until then the batches
+// at and after that offset tell the same, each by its own epoch, and a recovery reads them; if there are none, the reign left
+// nothing that anybody could ask for, and Open drops its line anyhow. So to begin a reign costs no fsync, and a log that
+// nobody writes to none at all, however often its leader changes. See docs/decisions/0002.
 type epochCache struct {
 	at      *place
 	entries atomic.Pointer[[]epochEntry] // immutable
-	unsaved bool                         // the file says something else: a full disk did not take it
+	file    []epochEntry                 // what the file says, durably
+	unknown bool                         // what the file says is not known, or makes no sense
 }
 
 func newEpochCache(at *place) *epochCache {
@@ -29,14 +36,17 @@ func (c *epochCache) load() error {
 	name := c.at.path(epochFileName)
 	l, err := readEpochCheckpoint(c.at.fs, name)
 	if err != nil {
+		c.unknown = true
 		return err
 	}
 	for i, e := range l {
 		if e.Epoch < 0 || e.StartOffset < 0 || i > 0 && (e.Epoch <= l[i-1].Epoch || e.StartOffset <= l[i-1].StartOffset) {
+			c.unknown = true
 			return &CheckpointError{File: name, Line: i + 3, Err: fmt.Errorf("epoch %d at %d does not rise", e.Epoch, e.StartOffset)}
 		}
 	}
 	c.entries.Store(&l)
+	c.file = l
 	return nil
 }
 
@@ -62,78 +72,73 @@ func assigned(l []epochEntry, e Epoch, start Offset) ([]epochEntry, bool) {
 	return append(l[:n:n], epochEntry{e, start}), true
 }
 
-// assign begins a reign, durably: the file is written before the cache says so.
-func (c *epochCache) assign(e Epoch, start Offset) error {
-	l, changed := assigned(c.list(), e, start)
-	if !changed && !c.unsaved {
-		return nil
-	}
-	if err := c.write(l); err != nil {
-		return err
-	}
-	c.entries.Store(&l)
-	return nil
-}
-
-// remember is assign while recovering: saved later, all at once.
-func (c *epochCache) remember(e Epoch, start Offset) {
+// assign begins a reign at start, or finds out while recovering that it began there.
+func (c *epochCache) assign(e Epoch, start Offset) {
 	if l, changed := assigned(c.list(), e, start); changed {
 		c.entries.Store(&l)
-		c.unsaved = true
 	}
+}
+
+// below returns the lines of l that begin before offset.
+func below(l []epochEntry, offset Offset) []epochEntry {
+	n := len(l)
+	for n > 0 && l[n-1].StartOffset >= offset {
+		n--
+	}
+	return l[:n:n]
 }
 
 // cutEnd forgets the reigns that begin at or beyond end.
-func (c *epochCache) cutEnd(end Offset) error {
-	l := c.list()
-	n := len(l)
-	for n > 0 && l[n-1].StartOffset >= end {
-		n--
-	}
-	return c.replace(l[:n:n], n != len(l))
+func (c *epochCache) cutEnd(end Offset) {
+	l := below(c.list(), end)
+	c.entries.Store(&l)
 }
 
 // cutStart makes the log begin at start: the reign that covers it begins there, those before are gone.
-func (c *epochCache) cutStart(start Offset) error {
+func (c *epochCache) cutStart(start Offset) {
 	l := c.list()
 	n := sort.Search(len(l), func(i int) bool { return l[i].StartOffset > start })
 	if n == 0 || n == 1 && l[0].StartOffset == start {
-		return nil
+		return
 	}
 	kept := append([]epochEntry{{l[n-1].Epoch, start}}, l[n:]...)
-	return c.replace(kept, true)
+	c.entries.Store(&kept)
 }
 
 // clear forgets all.
-func (c *epochCache) clear() error { return c.replace([]epochEntry{}, len(c.list()) > 0) }
+func (c *epochCache) clear() { c.entries.Store(&[]epochEntry{}) }
 
-// replace is for cuts, which Open would make again from the log itself: a full disk doesn't keep them from happening.
-func (c *epochCache) replace(l []epochEntry, changed bool) error {
-	if !changed {
+// save makes the file right, and durable, as far as lines that begin below offset are concerned: nothing is written if it is.
+// After an error, of a full disk above all, the next save tries again.
+func (c *epochCache) save(offset Offset) error {
+	l := c.list()
+	if !c.unknown && slices.Equal(below(l, offset), below(c.file, offset)) {
 		return nil
 	}
-	c.entries.Store(&l)
-	c.unsaved = true
-	return c.save()
-}
-
-// save writes the file if it says something else. A full disk is no error: the next change or flush tries again.
-func (c *epochCache) save() error {
-	if !c.unsaved {
-		return nil
-	}
-	if err := c.write(c.list()); err != nil && !isDiskFull(err) {
-		return err
-	}
-	return nil
-}
-
-func (c *epochCache) write(l []epochEntry) error {
 	if err := writeEpochCheckpoint(c.at.fs, c.at.path(epochFileName), l); err != nil {
+		c.unknown = true
 		return err
 	}
-	c.unsaved = false
+	c.file, c.unknown = l, false
 	return nil
+}
+
+// saveIfRoom is save for cuts, which Open would make again from the log itself: a full disk doesn't keep them from happening.
+func (c *epochCache) saveIfRoom(offset Offset) error {
+	if err := c.save(offset); err != nil && !isDiskFull(err) {
+		return err
+	}
+	return nil
+}
+
+// unsavedFrom is where the first line begins that the file may lack, at most offset.
+func (c *epochCache) unsavedFrom(offset Offset) Offset {
+	for i, e := range c.list() {
+		if c.unknown || i >= len(c.file) || c.file[i] != e {
+			return min(e.StartOffset, offset)
+		}
+	}
+	return offset
 }
 
 // epochAt is the epoch that offset was written in, -1 if not known.

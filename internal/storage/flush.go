@@ -36,7 +36,10 @@ func (l *Log) sync(all bool) error {
 	segs, end, cuts := l.list(), l.EndOffset(), l.truncations
 	newFiles, snapshots := !l.active.named || l.renamed, l.producers.snapshots
 	l.renamed = false
-	if err := l.epochs.save(); err != nil {
+	proven := end // where the recovery point may go: not beyond a line of an epoch that a full disk does not take (I8)
+	if err := l.epochs.save(end); isDiskFull(err) {
+		proven = l.epochs.unsavedFrom(end)
+	} else if err != nil {
 		l.mu.Unlock()
 		return l.diskError(err)
 	}
@@ -85,8 +88,8 @@ func (l *Log) sync(all bool) error {
 		l.active.named = true
 	}
 	l.synced = max(l.synced, end)
-	if end > l.RecoveryPoint() {
-		l.recoveryPoint.Store(int64(end))
+	if proven = min(proven, end); proven > l.RecoveryPoint() {
+		l.recoveryPoint.Store(int64(proven))
 	}
 	l.flushed.Store(nowMs())
 	return nil

@@ -24,7 +24,9 @@ type LogOptions struct {
 	LogStart      Offset
 	// Metadata: the log is the metadata log's (always recovered whole, never expires producers).
 	Metadata bool
-	Events   func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
+	// SyncParent makes the names in the directory that holds Dir durable: several logs may share an fsync. nil: each has its own.
+	SyncParent func() error
+	Events     func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
 }
 
 // A Log is the log of one partition. All methods may be called from any goroutine.
@@ -37,6 +39,8 @@ type Log struct {
 	events    func(Event)
 	at        *place
 	topicID   TopicID
+	// syncParent makes the name of the log's own directory durable.
+	syncParent func() error
 
 	config        atomic.Pointer[Config]
 	segments      atomic.Pointer[[]*segment] // immutable, ascending; never empty; the last is active
@@ -157,16 +161,14 @@ func (l *Log) LastStableOffset(hw Offset) Offset {
 	return min(max(stable, l.StartOffset()), hw)
 }
 
-// AssignEpoch begins a leader's reign at the log's end: durable when it returns.
+// AssignEpoch begins a leader's reign at the log's end. Nothing is written yet: see epochCache.
 func (l *Log) AssignEpoch(e Epoch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if err := l.epochs.assign(e, l.EndOffset()); err != nil {
-		return l.diskError(err)
-	}
+	l.epochs.assign(e, l.EndOffset())
 	return nil
 }
 
@@ -279,7 +281,7 @@ func (l *Log) Close() error {
 // finishClose makes the directory what a clean start expects. mu is held.
 func (l *Log) finishClose() error {
 	before := l.producers.snapped
-	if err := l.epochs.save(); err != nil {
+	if err := l.epochs.save(l.EndOffset()); err != nil {
 		return err
 	}
 	if err := l.finishActive(true); err != nil {
@@ -324,7 +326,7 @@ func (l *Log) MarkDeleted(newDir string) error {
 		return l.diskError(err)
 	}
 	l.at.dir.Store(&newDir)
-	if err := l.at.fs.SyncDir(parentDir(newDir)); err != nil {
+	if err := l.syncParent(); err != nil {
 		return l.fail(err)
 	}
 	return nil

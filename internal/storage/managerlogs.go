@@ -105,6 +105,7 @@ func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, clean bool) er
 		Clean:         clean,
 		RecoveryPoint: recovery,
 		LogStart:      start,
+		SyncParent:    d.syncNames,
 		Events:        m.o.Events,
 	})
 	if err != nil {

@@ -15,6 +15,10 @@ func parentDir(dir string) string { return path.Dir(dir) }
 func OpenLog(o LogOptions) (*Log, error) {
 	at := newPlace(o.FS, path.Clean(o.Dir))
 	l := &Log{partition: o.Partition, metadata: o.Metadata, events: o.Events, at: at, epochs: newEpochCache(at), producers: newProducers(at)}
+	l.syncParent = o.SyncParent
+	if l.syncParent == nil {
+		l.syncParent = func() error { return at.fs.SyncDir(parentDir(*at.dir.Load())) }
+	}
 	l.config.Store(&o.Config)
 	l.segments.Store(&[]*segment{})
 	l.flushed.Store(nowMs())
@@ -110,7 +114,7 @@ func (op *opening) run() error {
 		op.active.named = true
 	}
 	if op.newDir {
-		return op.at.fs.SyncDir(parentDir(op.Dir()))
+		return op.syncParent()
 	}
 	return nil
 }
@@ -321,6 +325,7 @@ func (op *opening) identify() error {
 	if op.topicID = op.wantID; op.topicID == (TopicID{}) {
 		return nil
 	}
+	op.created = true
 	return writePartitionMetadata(op.at.fs, name, op.topicID)
 }
 
@@ -404,9 +409,11 @@ func (op *opening) loadEpochs() (lost bool, err error) {
 	var malformed *CheckpointError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := ensureFile(op.at.fs, op.at.path(epochFileName)); err != nil && !isDiskFull(err) {
+		_, err := ensureFile(op.at.fs, op.at.path(epochFileName))
+		if err != nil && !isDiskFull(err) {
 			return false, err
 		}
+		op.epochs.unknown = err != nil
 		op.created = true
 		return true, nil
 	case errors.As(err, &malformed):
@@ -419,6 +426,9 @@ func (op *opening) loadEpochs() (lost bool, err error) {
 // epochsFromBatches fills an epoch cache that was lost.
 func (op *opening) epochsFromBatches() error {
 	for _, s := range *op.segments.Load() {
+		if s.size.Load() == 0 {
+			continue
+		}
 		f, err := s.acquire()
 		if err != nil {
 			return err
@@ -426,7 +436,7 @@ func (op *opening) epochsFromBatches() error {
 		scan := scanHeaders(f, 0, s.size.Load(), scanChunk)
 		for scan.advance() {
 			if e := scan.header.LeaderEpoch(); e > op.epochs.latest() {
-				op.epochs.remember(e, scan.first)
+				op.epochs.assign(e, scan.first)
 			}
 		}
 		scan.close()
@@ -469,13 +479,9 @@ func (op *opening) settle() error {
 		op.end, op.created = op.logStart, true
 	}
 	start := max(op.logStart, segs[0].base)
-	if err := op.epochs.cutEnd(op.end); err != nil {
-		return err
-	}
-	if err := op.epochs.cutStart(start); err != nil {
-		return err
-	}
-	if err := op.epochs.save(); err != nil {
+	op.epochs.cutEnd(op.end)
+	op.epochs.cutStart(start)
+	if err := op.epochs.saveIfRoom(op.end); err != nil {
 		return err
 	}
 	op.Log.end.Store(int64(op.end))

@@ -62,7 +62,7 @@ func parsePartitionMetadata(text string) (TopicID, error) {
 	return id, nil
 }
 
-// writePartitionMetadata replaces a partition.metadata atomically and durably.
+// writePartitionMetadata replaces a partition.metadata atomically; its name is durable once the directory is.
 func writePartitionMetadata(fsys vfs.FS, name string, id TopicID) error {
-	return vfs.WriteFile(fsys, name, fmt.Appendf(nil, "version: 0\ntopic_id: %s", id))
+	return vfs.ReplaceFile(fsys, name, fmt.Appendf(nil, "version: 0\ntopic_id: %s", id))
 }

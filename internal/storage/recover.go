@@ -56,8 +56,10 @@ func (op *opening) recoverSegment(segs []*segment, i int, why string) (cut bool,
 		expect = b.last + 1
 		batches++
 		builder.add(b, e.MaxTimestamp())
-		if epoch := e.LeaderEpoch(); epoch > op.epochs.latest() {
-			op.epochs.remember(epoch, b.first)
+		// The lines of what an unclean stop left unflushed may be missing, or older ones stand in their place: the batches
+		// know better. After a clean stop the lines are whole, and what follows this segment is not read again.
+		if epoch := e.LeaderEpoch(); epoch > op.epochs.latest() || !op.clean && epoch >= 0 && epoch != op.epochs.epochAt(b.first) {
+			op.epochs.assign(epoch, b.first)
 		}
 		if e.Magic() < 2 {
 			return nil

@@ -157,7 +157,8 @@ func (l *Log) raiseStart(start Offset, cause string) error {
 	if len(l.producers.snapshots) == 0 {
 		l.producers.snapped = max(l.producers.snapped, start)
 	}
-	if err := l.epochs.cutStart(start); err != nil {
+	l.epochs.cutStart(start)
+	if err := l.epochs.saveIfRoom(start + 1); err != nil {
 		return l.diskError(err)
 	}
 	return nil

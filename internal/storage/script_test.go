@@ -159,6 +159,7 @@ func (s *script) command(d *datadriven.TestData, a map[string]string, out *strin
 		}
 		fmt.Fprintf(out, "%d to %d\n", s.l.StartOffset(), s.l.EndOffset())
 	case "files":
+		synctest.Wait() // for the flush that a roll began
 		entries, err := s.mem.ReadDir("/data/orders-3")
 		for _, e := range entries {
 			if info, err := e.Info(); err == nil && e.Name() != partitionMetaName {

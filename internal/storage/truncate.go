@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -52,7 +53,8 @@ func (l *Log) Truncate(offset Offset) error {
 		return err
 	}
 	if offset >= l.EndOffset() {
-		if err := l.epochs.cutEnd(offset); err != nil {
+		l.epochs.cutEnd(offset)
+		if err := l.epochs.saveIfRoom(math.MaxInt64); err != nil {
 			return l.diskError(err)
 		}
 		return nil
@@ -69,7 +71,8 @@ func (l *Log) Truncate(offset Offset) error {
 	if err := l.cutSegments(offset); err != nil {
 		return l.fail(err)
 	}
-	if err := l.epochs.cutEnd(offset); err != nil {
+	l.epochs.cutEnd(offset)
+	if err := l.epochs.saveIfRoom(math.MaxInt64); err != nil {
 		return l.diskError(err)
 	}
 	if err := l.rewindProducers(offset); err != nil {
@@ -214,7 +217,8 @@ func (l *Log) restartAt(offset Offset, cause string) error {
 	l.synced = offset
 	l.recoveryPoint.Store(int64(offset))
 	l.segments.Store(&[]*segment{next.seg})
-	if err := l.epochs.clear(); err != nil {
+	l.epochs.clear()
+	if err := l.epochs.saveIfRoom(math.MaxInt64); err != nil {
 		return l.diskError(err)
 	}
 	return nil

@@ -75,6 +75,15 @@ func (f *osFile) ModTime() (time.Time, error) {
 // WriteFile replaces name atomically: a temporary file beside it (name + ".tmp"), fsync, rename, fsync of the directory.
 // After an error name has its former content or, when only the last step failed, perhaps the new one.
 func WriteFile(fsys FS, name string, data []byte) error {
+	if err := ReplaceFile(fsys, name, data); err != nil {
+		return err
+	}
+	return fsys.SyncDir(path.Dir(name))
+}
+
+// ReplaceFile is WriteFile without its last step, for those who put more into the directory before they fsync it: until then
+// a crash leaves the former content or the new one, as it likes.
+func ReplaceFile(fsys FS, name string, data []byte) error {
 	tmp := name + ".tmp"
 	if err := writeSynced(fsys, tmp, data); err != nil {
 		_ = fsys.Remove(tmp) // a leftover does no harm: the next WriteFile truncates it
@@ -84,7 +93,7 @@ func WriteFile(fsys FS, name string, data []byte) error {
 		_ = fsys.Remove(tmp)
 		return err
 	}
-	return fsys.SyncDir(path.Dir(name))
+	return nil
 }
 
 func writeSynced(fsys FS, name string, data []byte) error {
