@@ -54,7 +54,12 @@ func NewManager(o Options) *Manager {
 	return &Manager{o: o, topics: map[string]*topic{}, byID: map[kmeta.UUID]*topic{}}
 }
 
-// Apply makes the node's partitions what the image says: creates logs, takes leadership (AssignEpoch), resigns, deletes, hands on configs.
+// Load makes the node's partitions what the image says when it starts: their logs may have been there before.
+func (m *Manager) Load(img *metadata.Image) {
+	m.apply(img, img, slices.Collect(img.Topics()))
+}
+
+// Apply makes the node's partitions what the next image says: creates logs, takes leadership (AssignEpoch), resigns, deletes, hands on configs.
 // Called in the order of the images, never twice at once, before the image is shown to anyone (I5). A partition whose log cannot be opened is kept as offline.
 func (m *Manager) Apply(img *metadata.Image, d *metadata.Delta) error {
 	for _, t := range d.Deleted {
@@ -71,13 +76,14 @@ func (m *Manager) Apply(img *metadata.Image, d *metadata.Delta) error {
 			changed = append(changed, c.Topic)
 		}
 	}
-	m.apply(img, changed)
+	m.apply(d.Before, img, changed)
 	m.configure(img, d)
 	return nil
 }
 
-// apply opens what is missing of the topics and follows their leaders, many partitions at a time.
-func (m *Manager) apply(img *metadata.Image, changed []*metadata.Topic) {
+// apply opens what is missing of the topics and follows their leaders, many partitions at a time. What was not there in the image before
+// is new, so that no directory which cannot be read may hold it.
+func (m *Manager) apply(was, img *metadata.Image, changed []*metadata.Topic) {
 	var work errgroup.Group
 	work.SetLimit(openAtOnce)
 	next := make([]*topic, 0, len(changed))
@@ -85,6 +91,10 @@ func (m *Manager) apply(img *metadata.Image, changed []*metadata.Topic) {
 		n := &topic{name: t.Name, id: t.ID, partitions: make([]*Partition, len(t.Partitions))}
 		before := m.topicByID(t.ID)
 		minISR := m.o.MinISR(img, t.Name)
+		known := 0
+		if old := was.TopicByID(t.ID); old != nil {
+			known = len(old.Partitions)
+		}
 		for i, said := range t.Partitions {
 			var p *Partition
 			if before != nil && i < len(before.partitions) {
@@ -104,7 +114,7 @@ func (m *Manager) apply(img *metadata.Image, changed []*metadata.Topic) {
 				continue
 			}
 			work.Go(func() error {
-				m.follow(img, p, said, minISR)
+				m.follow(img, p, said, minISR, i >= known)
 				return nil
 			})
 		}
@@ -121,11 +131,15 @@ func (m *Manager) apply(img *metadata.Image, changed []*metadata.Topic) {
 }
 
 // follow makes one partition what the image says of it. What fails leaves it offline.
-func (m *Manager) follow(img *metadata.Image, p *Partition, said *metadata.Partition, minISR int) {
+func (m *Manager) follow(img *metadata.Image, p *Partition, said *metadata.Partition, minISR int, isNew bool) {
 	log := p.Log()
 	if log == nil {
+		create := m.o.Logs.CreateLog
+		if isNew {
+			create = m.o.Logs.CreateNewLog
+		}
 		var err error
-		if log, err = m.o.Logs.CreateLog(p.tp, storage.TopicID(p.id)); err == nil {
+		if log, err = create(p.tp, storage.TopicID(p.id)); err == nil {
 			log.SetConfig(m.o.ConfigFor(img, p.tp.Topic))
 		} else {
 			m.o.Log.Error("a partition is offline: its log cannot be opened", "partition", p.tp.String(), "error", err)

@@ -81,8 +81,8 @@ func (p *Partition) lead(log *storage.Log, said *metadata.Partition, minISR int)
 				return err
 			}
 		}
-		if log != nil {
-			s.log = log
+		if log != nil && s.log == nil {
+			s.log, s.err = log, nil // what kept it from being opened is past; a log that failed later stays the one it is
 		}
 		s.leader, s.leaderEpoch, s.inSync, s.replicas, s.minISR = said.Leader, said.LeaderEpoch, len(said.ISR), len(said.Replicas), minISR
 		if begins && !slices.ContainsFunc(said.ISR, func(id int32) bool { return id != p.nodeID }) {

@@ -34,16 +34,20 @@ type cluster struct {
 
 const self = 1
 
-func newCluster(t testing.TB) *cluster {
+// newCluster makes a manager on a directory data, or on those named, of which only the first is formatted.
+func newCluster(t testing.TB, dirs ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, fs: vfs.NewMem(), replayer: metadata.NewReplayer(metadata.Empty()), configs: map[string]storage.Config{}, minISR: 1}
 	meta := storage.Meta{ClusterID: "4L6g3nShT-eMCtK--X86sw", NodeID: self, DirectoryID: storage.TopicID(kmeta.RandomUUID())}
-	if err := storage.Format(c.fs, "data", meta, nil); err != nil {
+	if dirs == nil {
+		dirs = []string{"data"}
+	}
+	if err := storage.Format(c.fs, dirs[0], meta, nil); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	c.logs, err = storage.OpenManager(storage.ManagerOptions{
-		FS: c.fs, Dirs: []string{"data"}, NodeID: self, RecoveryThreads: 1, SegmentDeleteDelayMs: 60000,
+		FS: c.fs, Dirs: dirs, NodeID: self, RecoveryThreads: 1, SegmentDeleteDelayMs: 60000,
 		FlushCheckpointMs: 60000, LogStartCheckpointMs: 60000, HighWatermarkCheckpointMs: 60000, FlushSchedulerMs: 1 << 40,
 		RetentionCheckMs: 1 << 40, InitialTaskDelayMs: 1 << 40, ProducerExpirationCheckMs: 1 << 40,
 		ConfigFor:     func(string) storage.Config { return storage.DefaultConfig() },
@@ -283,6 +287,48 @@ func TestAFailedLogIsOffline(t *testing.T) {
 	}
 	if _, err := p.DeleteRecords(0); !errors.As(err, &offline) {
 		t.Errorf("delete: %v", err)
+	}
+}
+
+// A log that could not be made for want of room is made when the partition is decided upon again, and then it serves.
+func TestALogIsMadeLater(t *testing.T) {
+	c := newCluster(t)
+	c.fs.FailNth(1, syscall.ENOSPC, func(op, name string) bool { return op == "create" })
+	id := c.create("t", 1)
+	p := c.m.Partition("t", 0)
+	if err := p.CheckLeader(-1); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("a partition whose log cannot be created: %v", err)
+	}
+	c.apply(moved(id, 0, self))
+	if err := p.CheckLeader(1); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+	if _, err := p.Append(batchOf(t, "a"), 1, storage.AppendOptions{}); err != nil {
+		t.Errorf("append: %v", err)
+	}
+}
+
+// A topic that has just come into being can be nowhere else, so that an offline directory is no reason to refuse it; one that
+// was there before may be on that very directory.
+func TestNewTopicsBesideAnOfflineDirectory(t *testing.T) {
+	c := newCluster(t, "data", "gone")
+	id := c.create("t", 1)
+	if err := c.m.Partition("t", 0).CheckLeader(-1); err != nil {
+		t.Errorf("a new topic: %v", err)
+	}
+	c.apply(&kmeta.PartitionRecord{PartitionID: 1, TopicID: id, Replicas: []int32{self}, ISR: []int32{self}, Leader: self, Directories: make([]kmeta.UUID, 1)})
+	if err := c.m.Partition("t", 1).CheckLeader(-1); err != nil {
+		t.Errorf("a new partition: %v", err)
+	}
+	img, _, err := metadata.NewReplayer(metadata.Empty()).Replay([]kmeta.Record{&kmeta.TopicRecord{Name: "old", TopicID: kmeta.UUID{1}},
+		&kmeta.PartitionRecord{TopicID: kmeta.UUID{1}, Replicas: []int32{self}, ISR: []int32{self}, Leader: self, Directories: make([]kmeta.UUID, 1)}}, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.m.Load(img)
+	var where *storage.DirsOfflineError
+	if err := c.m.Partition("old", 0).CheckLeader(-1); !errors.As(err, &where) {
+		t.Errorf("a topic that may be on the directory that cannot be read: %v, want %T", err, where)
 	}
 }
 

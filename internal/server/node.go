@@ -287,13 +287,10 @@ func (n *Node) lead(ctx context.Context) error {
 		return err
 	}
 	img = n.controller.Image()
-	all := &metadata.Delta{Before: metadata.Empty(), After: img}
-	for t := range img.Topics() {
-		all.Created = append(all.Created, t)
-	}
 	n.newest.Store(img)
 	n.following.Store(true)
-	return n.replicas.Apply(img, all)
+	n.replicas.Load(img)
+	return nil
 }
 
 // listen opens the listeners, and from then on clients are served.
