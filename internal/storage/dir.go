@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/quire-log/quire/internal/segments"
 	"github.com/quire-log/quire/internal/vfs"
 )
 
@@ -35,7 +36,7 @@ type dataDir struct {
 	metadataOnly bool
 	// partitions counts the logs here, open or failed, for the choice of a place; guarded by Manager.mu.
 	partitions int
-	names      syncGroup
+	names      segments.SyncGroup
 	// loaded: LoadLogs went through the whole directory. Guarded by Manager.mu.
 	loaded bool
 
@@ -190,7 +191,7 @@ func (d *dataDir) list() error {
 
 // syncNames makes the names of partitions' directories durable. Those who come at the same time share an fsync.
 func (d *dataDir) syncNames() error {
-	return d.names.do(true, func(bool) error { return d.fs.SyncDir(d.path) })
+	return d.names.Do(true, func(bool) error { return d.fs.SyncDir(d.path) })
 }
 
 // begin makes the directory one in use: from here on a crash leaves an unclean one.
