@@ -130,6 +130,12 @@ func TestStorageFormatRefuses(t *testing.T) {
 		{staticQuorum, "-S SCRAM-SHA-256=[password=x]", "You must supply 'name' to add-scram"},
 		{staticQuorum, "-S SCRAM-SHA-256=[name=ann]", "You must supply one of 'password' or 'saltedpassword' to add-scram"},
 		{staticQuorum, "-S SCRAM-SHA-256=[name=ann,password=x,iterations=100]", "The 'iterations' value must be >= 4096 for add-scram using SCRAM_SHA_256"},
+		{staticQuorum, "-S SCRAM-SHA-256=[name=ann,saltedpassword=YQ==]", "You must supply 'salt' with 'saltedpassword' to add-scram"},
+		{staticQuorum, "-S SCRAM-SHA-256=[name=ann,password=x,iterations=abc]", "Failed to parse iterations count: abc"},
+		{staticQuorum, "-S SCRAM-SHA-256=[name=ann,password]", "No equals sign found in SCRAM component: password"},
+		{staticQuorum, "-S SCRAM-SHA-256=name=ann", "Expected configuration string to start with ["},
+		{staticQuorum, "-S SCRAM-SHA-256=[name=ann,password=x,salt=!!]", "Failed to decode given salt: !!"},
+		{staticQuorum, "-S SCRAM-SHA-256=[name=ann,password=x] -r 3.4", "SCRAM is only supported in metadata.version 3.5-IV2 or later."},
 		{staticQuorum, "-S SCRAM-SHA-256=[name=ann,saltedpassword=YQ==,frob=1,salt=YQ==]", "Unknown SCRAM configurations: frob"},
 	} {
 		file, dir := storageConfigFile(t, test.quorum, "a")

@@ -50,7 +50,7 @@ func parseScram(text string) (*kmeta.UserScramCredentialRecord, error) {
 	for pair := range strings.SplitSeq(rest[1:len(rest)-1], ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, terse("Failed to find equals sign in SCRAM configuration '%s'", pair)
+			return nil, terse("No equals sign found in SCRAM component: %s", pair)
 		}
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 			value = value[1 : len(value)-1]
@@ -66,7 +66,11 @@ func parseScram(text string) (*kmeta.UserScramCredentialRecord, error) {
 		return nil, terse("You must supply 'name' to add-scram")
 	}
 	var err error
-	if salt, ok := take("salt"); ok {
+	salt, saltGiven := take("salt")
+	if _, salted := settings["saltedpassword"]; salted && !saltGiven {
+		return nil, terse("You must supply 'salt' with 'saltedpassword' to add-scram")
+	}
+	if saltGiven {
 		if r.Salt, err = base64.StdEncoding.DecodeString(salt); err != nil {
 			return nil, terse("Failed to decode given salt: %s", salt)
 		}
@@ -77,7 +81,7 @@ func parseScram(text string) (*kmeta.UserScramCredentialRecord, error) {
 	if text, ok := take("iterations"); ok {
 		n, err := javaInt(text, 32)
 		if err != nil {
-			return nil, err
+			return nil, terse("Failed to parse iterations count: %s", text)
 		}
 		name := strings.ReplaceAll(mechanism, "-", "_")
 		switch {
@@ -106,9 +110,7 @@ func saltedPassword(take func(string) (string, bool), newHash func() hash.Hash, 
 	password, plain := take("password")
 	given, salted := take("saltedpassword")
 	switch {
-	case plain && salted:
-		return nil, terse("You must only supply one of 'password' or 'saltedpassword' to add-scram")
-	case plain:
+	case plain: // which wins, as in Kafka, should both be there
 		key, err := pbkdf2.Key(newHash, password, r.Salt, int(r.Iterations), newHash().Size())
 		if err != nil {
 			return nil, fmt.Errorf("salting the password with %s iterations: %w", strconv.Itoa(int(r.Iterations)), err)
