@@ -13,7 +13,7 @@ import (
 )
 
 // An admin serves operators over HTTP: /metrics for Prometheus, /livez (the process answers), /readyz (clients are served, and
-// changes can be written).
+// changes can be written), /groups/events (what happened to groups, as JSON).
 type admin struct {
 	server  *http.Server
 	address net.Addr
@@ -38,6 +38,7 @@ func startAdmin(n *Node) (*admin, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /groups/events", n.groupEvents.serve)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !n.ready.Load() {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)

@@ -354,26 +354,6 @@ func TestDescribeLogDirs(t *testing.T) {
 	}
 }
 
-func TestFindCoordinator(t *testing.T) {
-	n := startNode(t)
-	for version := int16(0); version <= 6; version++ {
-		r := kmsg.NewPtrFindCoordinatorRequest()
-		r.CoordinatorKey, r.CoordinatorKeys = "g", []string{"g", "h"}
-		resp := ask[*kmsg.FindCoordinatorResponse](t, n.Addr(), version, r)
-		if version < 4 {
-			if resp.ErrorCode != 15 || resp.NodeID != -1 {
-				t.Errorf("v%d: %+v", version, resp)
-			}
-			continue
-		}
-		for i, c := range resp.Coordinators {
-			if c.ErrorCode != 15 || c.NodeID != -1 || c.Key != r.CoordinatorKeys[i] {
-				t.Errorf("v%d: %+v", version, c)
-			}
-		}
-	}
-}
-
 // The operators' side: alive, ready, and numbers that are true.
 func TestAdmin(t *testing.T) {
 	n := startNode(t, "admin.listener", "127.0.0.1:0")

@@ -19,6 +19,8 @@ const (
 	loggerReplica    = "quire.replica"
 	loggerStorage    = "quire.storage"
 	loggerWire       = "quire.wire"
+	loggerGroup      = "quire.group"
+	loggerTxn        = "quire.txn"
 )
 
 // logLevels are Kafka's names for levels. slog knows four; TRACE and FATAL lie beyond them.
@@ -52,7 +54,7 @@ func newLoggers(base *slog.Logger) *loggers {
 		}
 		l.root, l.silent = logLevels[name], false
 	}
-	for _, name := range []string{rootLogger, loggerServer, loggerController, loggerReplica, loggerStorage, loggerWire} {
+	for _, name := range []string{rootLogger, loggerServer, loggerController, loggerReplica, loggerStorage, loggerWire, loggerGroup, loggerTxn} {
 		l.levels[name] = new(slog.LevelVar)
 		l.levels[name].Set(l.root)
 	}

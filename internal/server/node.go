@@ -58,6 +58,10 @@ type Node struct {
 	fetchMaxBytes int32 // fetch.max.bytes
 	producerIDs   *producerIDs
 
+	groups      *shards[*groupMachine]
+	groupEvents groupEvents
+	notCreated  atomic.Pointer[string] // why a coordinator's topic was not created, last
+
 	// newest is the image that replicas are being made to follow: logs get their settings by it, before clients see it.
 	newest    atomic.Pointer[metadata.Image]
 	following atomic.Bool // replicas follow the controller's images: not before logs are loaded
@@ -119,6 +123,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 		return nil, err
 	}
 	n.logs.Start()
+	n.coordinate(n.controller.Image())
 	if err := n.listen(); err != nil {
 		return nil, err
 	}
@@ -243,7 +248,11 @@ func (n *Node) openController() error {
 			}
 			n.newest.Store(img)
 			n.followConfigs(img, d)
-			return n.replicas.Apply(img, d)
+			if err := n.replicas.Apply(img, d); err != nil {
+				return err
+			}
+			n.followCoordinators(img, d)
+			return nil
 		},
 	})
 	return err
@@ -365,6 +374,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.ready.Store(false)
 		n.admin.close()
 		var errs []error
+		n.stopCoordinators() // what clients wait for long is answered, so that they look elsewhere
 		if err := n.wire.Shutdown(ctx); err != nil {
 			n.log.Warn("connections were cut", "error", err)
 		}
@@ -386,6 +396,7 @@ func (n *Node) Abort() { n.stopOnce.Do(n.abort) }
 func (n *Node) abort() {
 	n.ready.Store(false)
 	n.admin.close()
+	n.stopCoordinators()
 	if n.wire != nil {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
