@@ -24,7 +24,7 @@ test-clients: build ## clients of other languages, and Apache Kafka's own tools,
 
 fuzz: ## each fuzzer for a minute
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-		$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-1m} $$p || exit 1; done; done
+		$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-1m} -fuzzminimizetime 2s $$p || exit 1; done; done
 
 bench: ## the benchmarks beside the code
 	$(GO) test -run '^$$' -bench . -benchmem ./...

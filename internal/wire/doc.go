@@ -2,8 +2,8 @@
 // and responses that leave in the order of their requests, with regions of files by sendfile.
 //
 //	I1  the requests of a connection are handled one after the other, on that connection's goroutine, and answered in order
-//	I2  a buffer for a frame is never larger than four times what has come of it, or than the largest frame that the
-//	    connection has sent whole (up to provenMax); no frame exceeds its bound, whatever length a client names
+//	I2  a buffer for a frame is asked for with no more than four times what has come of it (or 16 KiB), or the largest frame
+//	    that the connection has sent whole (up to provenMax); no frame exceeds its bound, whatever length a client names
 //	I3  a handler that panics costs its connection, and is logged; no client can disturb another
 //	I4  a connection that waits for its next request holds no buffers
 //	I5  answers that are gathered to leave together leave before their connection waits for anything
