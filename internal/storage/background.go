@@ -17,6 +17,7 @@ import (
 //	checkpoints   one loop for each kind; a file is written only when its content has changed
 //	flush         fsyncs logs that were not for flush.ms
 //	retention     has each log drop the segments that its topic's rules let go
+//	cleaners      compact logs, one at a time each: see cleaner
 //	expiry        has each log forget producers that are silent
 //	removal       removes the directories of deleted partitions, after their delay
 
@@ -52,6 +53,7 @@ func (m *Manager) Start() {
 		}
 	}
 	m.loops.Go(func() { m.remover.run(ctx, m) })
+	m.cleaner.start(ctx)
 }
 
 // millis is ms as a Duration: 0 for none, and for what a Duration cannot hold, so that log.flush.scheduler.interval.ms=9223372036854775807 is never.
@@ -147,14 +149,19 @@ func (m *Manager) applyRetention(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		m.hearWatermark(h)
-		hw, ok := watermark(h)
-		if !ok || h.log.Err() != nil {
-			continue
-		}
-		if _, err := h.log.DeleteOldSegments(hw); err != nil {
-			m.log.Error("old segments were not deleted", "partition", h.tp.String(), "error", err)
-		}
+		m.retainLog(h)
+	}
+}
+
+// retainLog has a log drop what its rules let go, unless it is being cleaned: after that is time enough.
+func (m *Manager) retainLog(h *heldLog) {
+	m.hearWatermark(h)
+	hw, ok := watermark(h)
+	if !ok || h.log.Err() != nil || m.cleaner.busy(h.tp) {
+		return
+	}
+	if _, err := h.log.DeleteOldSegments(hw); err != nil {
+		m.log.Error("old segments were not deleted", "partition", h.tp.String(), "error", err)
 	}
 }
 

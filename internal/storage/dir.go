@@ -254,19 +254,20 @@ func (d *dataDir) forget(tp TopicPartition) {
 	}
 }
 
-// retainOnly drops the entries of partitions that are neither open nor in failed: their directories are gone.
-func (d *dataDir) retainOnly(has func(TopicPartition) bool) {
+// retainOnly drops the entries of partitions whose directories are gone. failed tells which have one, but no log: of those all entries
+// stay; of the others with a log, open, the cleaner's.
+func (d *dataDir) retainOnly(failed, open func(TopicPartition) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	drop := func(c *checkpoint) {
+	drop := func(c *checkpoint, has func(TopicPartition) bool) {
 		before := len(c.kept)
 		maps.DeleteFunc(c.kept, func(tp TopicPartition, _ Offset) bool { return !has(tp) })
 		c.changed = c.changed || len(c.kept) != before
 	}
 	for kind := range checkpointKinds {
-		drop(&d.checkpoints[kind])
+		drop(&d.checkpoints[kind], failed)
 	}
-	drop(&d.cleaner)
+	drop(&d.cleaner, func(tp TopicPartition) bool { return failed(tp) || open(tp) })
 }
 
 // write writes a checkpoint if its content differs from the file's. logs appends the directory's open ones; it is asked once the lock is

@@ -36,6 +36,8 @@ type ManagerOptions struct {
 	InitialTaskDelayMs        int64 // log.initial.task.delay.ms
 	ProducerExpirationCheckMs int64 // producer.id.expiration.check.interval.ms
 	SegmentDeleteDelayMs      int64 // log.segment.delete.delay.ms: of directories of deleted partitions
+	// Cleaner is how compaction works until SetCleaner; the zero one cleans nothing.
+	Cleaner CleanerConfig
 	// ConfigFor gives the settings of a topic; it is asked when a log is opened. nil: the defaults.
 	ConfigFor func(topic string) Config
 	Events    func(Event) // may be nil; must not block
@@ -75,6 +77,7 @@ type Manager struct {
 	started     bool
 	ended       bool
 
+	cleaner *cleaner
 	remover removals
 	stop    context.CancelFunc // of the background loops
 	loops   sync.WaitGroup
@@ -153,6 +156,8 @@ func OpenManager(o ManagerOptions) (_ *Manager, err error) {
 		failed:   map[TopicPartition]failedLog{},
 		restored: map[TopicPartition]Offset{},
 	}
+	m.cleaner = newCleaner(m)
+	m.cleaner.cfg = o.Cleaner
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.unlock())

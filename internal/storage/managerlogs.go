@@ -47,6 +47,10 @@ func (m *Manager) loadDir(ctx context.Context, d *dataDir, keep func(TopicPartit
 		m.mu.RLock()
 		defer m.mu.RUnlock()
 		return m.failed[tp].dir == d
+	}, func(tp TopicPartition) bool {
+		m.mu.RLock()
+		defer m.mu.RUnlock()
+		return m.logs[tp] != nil && m.logs[tp].dir == d
 	})
 	m.mu.Lock()
 	d.loaded = true
@@ -265,6 +269,7 @@ func (m *Manager) DeleteLog(tp TopicPartition) error {
 	delete(m.restored, tp)
 	d.partitions--
 	m.mu.Unlock()
+	m.cleaner.abort(tp, "the partition was deleted")
 	d.forget(tp)
 	r := removal{dir: d, name: name, tp: tp}
 	if held != nil {
@@ -302,5 +307,18 @@ func (m *Manager) truncate(tp TopicPartition, cut func(*Log) error) error {
 	if err := cut(h.log); err != nil {
 		return err
 	}
+	m.lowerCleaned(h)
 	return errors.Join(m.writeRecoveryPoints(h.dir), m.writeLogStarts(h.dir))
+}
+
+// lowerCleaned has what a truncated log gets anew counted as dirty. writeRecoveryPoints writes it.
+func (m *Manager) lowerCleaned(h *heldLog) {
+	segments := h.log.Segments()
+	active := segments[len(segments)-1].BaseOffset
+	h.dir.mu.Lock()
+	defer h.dir.mu.Unlock()
+	if to, ok := h.dir.cleaner.kept[h.tp]; ok && to > active {
+		h.dir.cleaner.kept[h.tp] = active
+		h.dir.cleaner.changed = true
+	}
 }
