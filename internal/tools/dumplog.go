@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -79,7 +80,7 @@ func uncaught(env Env, err error) int {
 // dump is one call of kafka-dump-log.
 type dump struct {
 	out *bufio.Writer
-	err interface{ Write([]byte) (int, error) }
+	err io.Writer
 
 	deep, contents, skipMetadata, verifyOnly, sanityOnly bool
 	maxBytes, maxMessage                                 int64
