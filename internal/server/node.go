@@ -199,6 +199,7 @@ func (n *Node) openLogs() error {
 		InitialTaskDelayMs:        ms("log.initial.task.delay.ms"),
 		ProducerExpirationCheckMs: ms("producer.id.expiration.check.interval.ms"),
 		SegmentDeleteDelayMs:      ms("log.segment.delete.delay.ms"),
+		Cleaner:                   cleanerConfig(config.Layers{Static: n.static}),
 		ConfigFor:                 func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
 		Events:                    n.event,
 		Log:                       n.loggers.named(loggerStorage),
@@ -298,6 +299,7 @@ func (n *Node) lead(ctx context.Context) error {
 	img = n.controller.Image()
 	n.newest.Store(img)
 	n.following.Store(true)
+	n.logs.SetCleaner(cleanerConfig(n.layers(img)))
 	n.replicas.Load(img)
 	return nil
 }
