@@ -42,10 +42,6 @@ func TestInertIsTrue(t *testing.T) {
 	for _, key := range []string{"process.roles", "broker.id"} {
 		named[key] = true
 	}
-	// A log is told these three, and has no cleaner yet that would heed them.
-	for _, key := range []string{"delete.retention.ms", "min.cleanable.dirty.ratio", "min.compaction.lag.ms"} {
-		named[key] = false
-	}
 	// What a topic's option inherits acts as the topic's option does.
 	for i := range Topic() {
 		o := &Topic()[i]
