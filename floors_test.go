@@ -14,7 +14,7 @@ var floors = [][]string{
 	{"internal/vfs", "internal/record", "internal/config", "internal/kmeta", "internal/kmeta/gen", "internal/golden"},
 	{"internal/segments"},
 	{"internal/storage", "internal/classic", "internal/metadata", "internal/wire"},
-	{"internal/replica", "internal/controller", "internal/group"},
+	{"internal/replica", "internal/controller", "internal/group", "internal/txn"},
 	{"internal/server"},
 	{"", "quiretest", "internal/tools"},
 	{"cmd/quire"},
