@@ -43,6 +43,28 @@ func (l *Log) BeginVerification(producerID int64, epoch int16, firstSequence int
 	return v
 }
 
+// Verified tells whether an append that comes with v would be let into a transaction now. It is for those who append with
+// FromCoordinator, and let no marker come between.
+func (l *Log) Verified(v *Verification, producerID int64, epoch int16) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.producers.byID[producerID]; p != nil && p.txnStart >= 0 && p.epoch == epoch {
+		return true
+	}
+	return !v.open && l.verifications[producerID] == v
+}
+
+// Producer is what the log knows of one producer; false: nothing.
+func (l *Log) Producer(id int64) (ProducerInfo, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.producers.byID[id]
+	if p == nil {
+		return ProducerInfo{}, false
+	}
+	return p.info(), true
+}
+
 // EndVerification gives up a verification that came to nothing, and will not come to anything by trying again.
 func (l *Log) EndVerification(v *Verification) {
 	l.mu.Lock()
