@@ -262,17 +262,17 @@ func (c *classicGroup) syncAnswer(m *classicMember, code int16) *kmsg.SyncGroupR
 
 func ptr[T any](v T) *T { return &v }
 
-// unload answers everything that waits.
-func (c *classicGroup) unload() {
-	for _, m := range slices.Clone(c.members) {
-		c.answerJoin(m, &kmsg.JoinGroupResponse{ErrorCode: codeNotCoordinator})
-		c.answerSync(m, codeNotCoordinator)
+// answerAll answers everything that waits.
+func (c *classicGroup) answerAll(code int16) {
+	for _, m := range c.members {
+		c.answerJoin(m, &kmsg.JoinGroupResponse{ErrorCode: code})
+		c.answerSync(m, code)
 	}
 }
 
-// die ends a group that was deleted: its timers stop, and nobody can be waiting.
+// die ends a group that was deleted, or became one of consumers: who waits in such a one is to come again.
 func (c *classicGroup) die() {
-	c.unload()
+	c.answerAll(codeRebalance)
 	for _, m := range c.members {
 		c.s.stop(&m.session)
 	}

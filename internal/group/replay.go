@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/quire-log/quire/internal/kmeta"
 )
@@ -182,6 +183,10 @@ func (s *Shard) replayClassic(name string, v *kmeta.GroupMetadataValue) {
 	case v == nil && g.classic != nil:
 		g.classic.die()
 		g.classic = nil
+	case v != nil && g.classic == nil:
+		// A consumer group turned classic.
+		g.classic = newClassicGroup(g)
+		g.classic.load(time.UnixMilli(v.CurrentStateTimestamp), v)
 	}
 	g.keepOrForget()
 }

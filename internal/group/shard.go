@@ -97,7 +97,7 @@ func (s *Shard) Loaded(now time.Time) {
 func (s *Shard) Unload() {
 	for _, g := range s.groups {
 		if g.classic != nil {
-			g.classic.unload()
+			g.classic.answerAll(codeNotCoordinator)
 		}
 	}
 	s.timers = nil
