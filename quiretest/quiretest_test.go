@@ -41,7 +41,7 @@ func produce(t *testing.T, c *kgo.Client, topic string, from, to int) {
 	for i := from; i < to; i++ {
 		recs = append(recs, &kgo.Record{Topic: topic, Value: fmt.Append(nil, i)})
 	}
-	if err := c.ProduceSync(within(t, 10*time.Second), recs...).FirstErr(); err != nil {
+	if err := c.ProduceSync(within(t, time.Minute), recs...).FirstErr(); err != nil {
 		t.Fatalf("produce: %v", err)
 	}
 }
@@ -50,7 +50,7 @@ func produce(t *testing.T, c *kgo.Client, topic string, from, to int) {
 func consume(t *testing.T, node *quire.Node, topic string, n int) {
 	t.Helper()
 	c := client(t, node, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, time.Minute)
 	for got := 0; got < n; {
 		fetches := c.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
@@ -68,7 +68,7 @@ func consume(t *testing.T, node *quire.Node, topic string, n int) {
 func TestProduceAndConsume(t *testing.T) {
 	n := quiretest.Start(t)
 	c := client(t, n)
-	if _, err := kadm.NewClient(c).CreateTopic(within(t, 5*time.Second), 1, 1, nil, "t"); err != nil {
+	if _, err := kadm.NewClient(c).CreateTopic(within(t, time.Minute), 1, 1, nil, "t"); err != nil {
 		t.Fatal(err)
 	}
 	produce(t, c, "t", 0, 1000)
@@ -86,16 +86,16 @@ func TestDeleteAndRecreate(t *testing.T) {
 	n := quiretest.Start(t)
 	adm := kadm.NewClient(client(t, n))
 	for range 5 {
-		if _, err := adm.CreateTopic(within(t, 5*time.Second), 2, 1, nil, "t"); err != nil {
+		if _, err := adm.CreateTopic(within(t, time.Minute), 2, 1, nil, "t"); err != nil {
 			t.Fatal(err)
 		}
 		produce(t, client(t, n, kgo.RecordPartitioner(kgo.ManualPartitioner())), "t", 0, 10)
 		consume(t, n, "t", 10)
-		if _, err := adm.DeleteTopic(within(t, 5*time.Second), "t"); err != nil {
+		if _, err := adm.DeleteTopic(within(t, time.Minute), "t"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := adm.DeleteTopic(within(t, 5*time.Second), "t"); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+	if _, err := adm.DeleteTopic(within(t, time.Minute), "t"); !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		t.Errorf("deleting what is gone: %v", err)
 	}
 }
@@ -115,11 +115,11 @@ func TestRestarts(t *testing.T) {
 				c := client(t, n)
 				adm := kadm.NewClient(c)
 				if round == 0 {
-					if _, err := adm.CreateTopic(within(t, 5*time.Second), 1, 1, nil, "t"); err != nil {
+					if _, err := adm.CreateTopic(within(t, time.Minute), 1, 1, nil, "t"); err != nil {
 						t.Fatal(err)
 					}
 				}
-				m, err := adm.Metadata(within(t, 5*time.Second), "t")
+				m, err := adm.Metadata(within(t, time.Minute), "t")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -145,7 +145,7 @@ func TestRestarts(t *testing.T) {
 func TestSeveralNodes(t *testing.T) {
 	a, b := quiretest.Start(t), quiretest.Start(t)
 	produce(t, client(t, a, kgo.AllowAutoTopicCreation()), "t", 0, 5)
-	topics, err := kadm.NewClient(client(t, b)).ListTopics(within(t, 5*time.Second))
+	topics, err := kadm.NewClient(client(t, b)).ListTopics(within(t, time.Minute))
 	if err != nil || len(topics) != 0 {
 		t.Errorf("the other node's topics = %v, %v", topics.Names(), err)
 	}

@@ -34,7 +34,7 @@ func startNode(t *testing.T, properties ...string) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := n.Close(ctx); err != nil {
 			t.Error(err)
@@ -66,7 +66,7 @@ func askRaw(t *testing.T, address string, frame []byte) []byte {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Write(frame); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func dataNode(t testing.TB, dir string, properties ...string) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := n.Close(ctx); err != nil {
 			t.Errorf("closing the node: %v", err)
@@ -54,7 +54,7 @@ func dialNode(t testing.TB, n *Node) *dataClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc.SetDeadline(time.Now().Add(30 * time.Second))
+	nc.SetDeadline(time.Now().Add(2 * time.Minute))
 	t.Cleanup(func() { nc.Close() })
 	return &dataClient{t: t, nc: nc}
 }

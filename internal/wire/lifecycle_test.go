@@ -100,19 +100,27 @@ func TestShutdown(t *testing.T) {
 	<-waiting
 	deaf.Write(frame(at(kmsg.NewPtrListOffsetsRequest(), 1), 4))
 	<-waiting
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("shutdown with a client that takes nothing: %v", err)
-	}
-	if n := s.Connections(); n != 0 {
-		t.Errorf("%d connections are left", n)
-	}
+	down := make(chan error, 1)
+	go func() { down <- s.Shutdown(ctx) }()
 	wantClosed(t, idle, "the idle one")
 	if b := readFrame(t, held); string(b[4:]) != "late" {
 		t.Errorf("the one that waited was answered %q", b)
 	}
 	wantClosed(t, held, "the one that waited, after its answer")
+	select {
+	case err := <-down:
+		t.Errorf("shutdown did not wait for the client that takes nothing: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-down; !errors.Is(err, context.Canceled) {
+		t.Errorf("shutdown with a client that takes nothing: %v", err)
+	}
+	if n := s.Connections(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
 }
 
 func TestSweeper(t *testing.T) {
@@ -135,9 +143,12 @@ func TestSweeper(t *testing.T) {
 	if took := time.Since(begin); took < 50*time.Millisecond {
 		t.Errorf("closed after %v", took)
 	}
-	deaf := dial(t, address)
-	deaf.Write(frame(at(kmsg.NewPtrListOffsetsRequest(), 1), 4))
-	waitFor(t, "the end of a client that takes nothing", func() bool { return strings.Contains(log.String(), "takes no answer") })
+	waitFor(t, "the end of a client that takes nothing", func() bool {
+		if s.Connections() == 0 { // on a busy machine its request may come too late, and it goes as an idle one
+			dial(t, address).Write(frame(at(kmsg.NewPtrListOffsetsRequest(), 1), 4))
+		}
+		return strings.Contains(log.String(), "takes no answer")
+	})
 	waitFor(t, "its goroutine", func() bool { return s.Connections() == 0 })
 
 	s, address, _ = serve(t, apis, Limits{})
@@ -154,7 +165,7 @@ func TestSweeper(t *testing.T) {
 	nc.Close()
 	select {
 	case <-gone:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the handler of a client that is gone still waits")
 	}
 }

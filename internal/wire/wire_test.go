@@ -56,7 +56,7 @@ func serve(t testing.TB, apis []API, limits Limits) (s *Server, address string, 
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(Listener{"PLAINTEXT", l}) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
@@ -74,7 +74,7 @@ func dial(t testing.TB, address string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(2 * time.Minute))
 	t.Cleanup(func() { nc.Close() })
 	return nc
 }
@@ -353,7 +353,7 @@ func TestGrowthIsBounded(t *testing.T) {
 
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)
 		}
@@ -422,7 +422,7 @@ func TestGathersAnswers(t *testing.T) {
 		if n, err := nc.Read(make([]byte, 1)); n > 0 || !isTimeout(err) {
 			t.Errorf("something came before the request that waits was answered: %v", err)
 		}
-		nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+		nc.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		release <- struct{}{}
 		for _, want := range []uint32{2147483647, 5} {
 			if id := binary.BigEndian.Uint32(readFrame(t, nc)); id != want {
