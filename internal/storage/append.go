@@ -62,7 +62,7 @@ func (l *Log) Append(batch record.Batch, o AppendOptions) (Appended, error) {
 		// Neither offsets nor the log's state matter here, so producers of one partition are validated side by side.
 		buf := scratch.Get().(*[]byte)
 		defer scratch.Put(buf)
-		v, err := record.Validate(batch, cfg.rules(now), (*buf)[:0])
+		v, err := record.Validate(batch, cfg.rules(now, l.name), (*buf)[:0])
 		if err != nil {
 			return Appended{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"path"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // The loops of a Manager. Start begins them, Close and Abort wait for their end:
 //
-//	checkpoints   one loop for each kind; a file is written only when its content has changed
+//	checkpoints   one loop for each kind; a file is written only when its content has changed, or there is none
 //	flush         fsyncs logs that were not for flush.ms
 //	retention     has each log drop the segments that its topic's rules let go
 //	cleaners      compact logs, one at a time each: see cleaner
@@ -37,6 +38,7 @@ func (m *Manager) Start() {
 			m.loops.Go(func() { segments.Repeat(ctx, delay, every, do) })
 		}
 	}
+	m.loops.Go(func() { m.eachDir(m.writeMissing)(ctx) })
 	loop(delay, m.o.FlushCheckpointMs, m.eachDir(m.writeRecoveryPoints))
 	loop(delay, m.o.LogStartCheckpointMs, m.eachDir(m.writeLogStarts))
 	loop(0, m.o.HighWatermarkCheckpointMs, m.eachDir(m.hearAndWriteWatermarks))
@@ -81,6 +83,17 @@ func (m *Manager) eachDir(write func(*dataDir) error) func(context.Context) {
 
 func (m *Manager) writeCheckpoints(d *dataDir) error {
 	return errors.Join(m.writeRecoveryPoints(d), m.writeLogStarts(d), m.writeHighWatermarks(d))
+}
+
+// writeMissing writes the checkpoints that a directory has never had: one in use has them all soon after its first start.
+func (m *Manager) writeMissing(d *dataDir) error {
+	d.mu.Lock()
+	missing := slices.ContainsFunc(d.checkpoints[:], func(c checkpoint) bool { return c.missing })
+	d.mu.Unlock()
+	if !missing {
+		return nil
+	}
+	return errors.Join(m.writeRecoveryPoints(d), m.writeLogStarts(d), m.hearAndWriteWatermarks(d))
 }
 
 func (m *Manager) writeRecoveryPoints(d *dataDir) error {

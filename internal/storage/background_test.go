@@ -66,6 +66,23 @@ func TestForeignDirectories(t *testing.T) {
 	}
 }
 
+// A node that is killed soon after its first start leaves all three checkpoints (REC-12).
+func TestCheckpointsExistSoon(t *testing.T) {
+	w := newWorld(t, "/data")
+	w.bubble(func(t *testing.T) {
+		m := w.start()
+		w.create(m, "x", 0)
+		m.Start()
+		synctest.Wait()
+		for _, name := range checkpointFiles {
+			if !w.exists("/data/" + name) {
+				t.Errorf("no %s", name)
+			}
+		}
+		m.Abort()
+	})
+}
+
 func TestDeleteLog(t *testing.T) {
 	w := newWorld(t, "/data")
 	w.bubble(func(t *testing.T) {
@@ -202,9 +219,9 @@ func TestCheckpointLoops(t *testing.T) {
 				t.Errorf("written: %q, want %q", s, want)
 			}
 		}
-		check(time.Second, "replication×1")
+		check(time.Second, "log-start×1 recovery-point×1 replication×1") // there were none
 		check(28*time.Second, "")
-		check(2*time.Second, "recovery-point×1")
+		check(2*time.Second, "")
 		check(10*time.Minute, "")
 		w.append(l, 10)
 		mu.Lock()

@@ -68,11 +68,11 @@ func DefaultConfig() Config {
 const inflateMax = 256 << 20
 
 // rules are what the log demands of clients' batches now.
-func (c *Config) rules(now int64) record.Rules {
+func (c *Config) rules(now int64, partition string) record.Rules {
 	return record.Rules{
-		Now: now, LogAppendTime: c.LogAppendTime,
+		Partition: partition, Now: now, LogAppendTime: c.LogAppendTime,
 		TimestampBeforeMaxMs: c.TimestampBeforeMaxMs, TimestampAfterMaxMs: c.TimestampAfterMaxMs,
 		Compacted: c.Compact, Codec: c.Codec, Recompress: c.Recompress, Level: c.CompressionLevel,
-		MaxBytes: int(c.MaxMessageBytes), InflateMax: inflateMax,
+		MaxBytes: int(c.MaxMessageBytes),
 	}
 }

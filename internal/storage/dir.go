@@ -67,6 +67,8 @@ type checkpoint struct {
 	kept map[TopicPartition]Offset
 	// changed: entries of kept or of logs came or went since the file was written.
 	changed bool
+	// missing: there was no file at the start, nor is there yet. Kafka's tools and people look for one.
+	missing bool
 }
 
 // catalog is what a data directory holds, as the start found it.
@@ -135,29 +137,32 @@ func (d *dataDir) read() error {
 		return err
 	}
 	for kind, name := range checkpointFiles {
-		if d.checkpoints[kind].kept, err = d.readCheckpoint(name); err != nil {
+		c := &d.checkpoints[kind]
+		if c.kept, c.missing, err = d.readCheckpoint(name); err != nil {
 			return err
 		}
 	}
-	if d.cleaner.kept, err = d.readCheckpoint(cleanerFile); err != nil {
+	if d.cleaner.kept, _, err = d.readCheckpoint(cleanerFile); err != nil {
 		return err
 	}
 	return d.list()
 }
 
 // readCheckpoint takes a malformed file for an empty one: recovery then begins at the front of each log, and logs start at their first segment.
-func (d *dataDir) readCheckpoint(name string) (map[TopicPartition]Offset, error) {
+func (d *dataDir) readCheckpoint(name string) (_ map[TopicPartition]Offset, missing bool, _ error) {
 	offsets, err := readOffsetCheckpoint(d.fs, path.Join(d.path, name))
 	var malformed *CheckpointError
 	switch {
 	case err == nil:
-		return offsets, nil
+		return offsets, false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		missing = true
 	case errors.As(err, &malformed):
 		d.log.Warn("checkpoint file is malformed: all its values are taken as zero", "file", malformed.File, "line", malformed.Line, "error", malformed.Err)
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	default:
+		return nil, false, err
 	}
-	return map[TopicPartition]Offset{}, nil
+	return map[TopicPartition]Offset{}, missing, nil
 }
 
 // list fills the catalog. What is not Kafka's is named and left alone.
@@ -278,7 +283,7 @@ func (d *dataDir) write(kind checkpointKind, logs func([]*heldLog) []*heldLog, v
 	d.scratch = logs(d.scratch[:0])
 	defer func() { clear(d.scratch) }()
 	c := &d.checkpoints[kind]
-	changed := c.changed
+	changed := c.changed || c.missing
 	for _, h := range d.scratch {
 		offset, ok := value(h)
 		h.next = savedOffset{offset, ok}
@@ -299,7 +304,7 @@ func (d *dataDir) write(kind checkpointKind, logs func([]*heldLog) []*heldLog, v
 	for _, h := range d.scratch {
 		h.saved[kind] = h.next
 	}
-	c.changed = false
+	c.changed, c.missing = false, false
 	return nil
 }
 

@@ -35,6 +35,7 @@ type LogOptions struct {
 // a size first and end after it finds no byte within the size that belongs to an offset at or beyond end (I5).
 type Log struct {
 	partition TopicPartition
+	name      string // partition's, as messages have it
 	metadata  bool
 	events    func(Event)
 	at        *place

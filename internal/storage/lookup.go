@@ -68,7 +68,7 @@ func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, error) {
 		if e.Magic() == 0 {
 			return noOffset, nil
 		}
-		return l.firstRecord(e, newest, b.pos, func(r *record.Record) bool { return r.Timestamp == e.MaxTimestamp() })
+		return l.firstRecord(e, newest, b.pos, 0, e.MaxTimestamp())
 	})
 }
 
@@ -121,7 +121,7 @@ func (l *Log) timeInSegment(s *segment, ms int64, start Offset) (TimestampOffset
 		if err != nil {
 			return noOffset, err
 		}
-		found, err := l.firstRecord(e, s, scan.pos, func(r *record.Record) bool { return r.Timestamp >= ms && r.Offset >= start })
+		found, err := l.firstRecord(e, s, scan.pos, start, ms)
 		putBuffer(buf)
 		if err != nil || found.Offset >= 0 {
 			return found, err
@@ -130,21 +130,17 @@ func (l *Log) timeInSegment(s *segment, ms int64, start Offset) (TimestampOffset
 	return noOffset, scan.err
 }
 
-// firstRecord finds the first record of a batch that is wanted.
-func (l *Log) firstRecord(e record.Entry, s *segment, pos int64, want func(*record.Record) bool) (TimestampOffset, error) {
-	var r record.Reader
-	if err := r.ResetEntry(e, inflateMax); err != nil {
+// firstRecord finds the first record of a batch that is at or after ms, and not below from. However much the batch inflates to, it passes
+// by in a window.
+func (l *Log) firstRecord(e record.Entry, s *segment, pos int64, from Offset, ms int64) (TimestampOffset, error) {
+	offset, at, err := e.FindTime(from, ms, record.DefaultInflateMax)
+	if err != nil {
 		return noOffset, &CorruptError{l.partition, s.name(logSuffix), pos, e.BaseOffset() - 1, err}
 	}
-	for r.Next() {
-		if rec := r.Record(); want(rec) {
-			return TimestampOffset{rec.Offset, rec.Timestamp, e.LeaderEpoch()}, nil
-		}
+	if offset < 0 {
+		return noOffset, nil
 	}
-	if err := r.Err(); err != nil {
-		return noOffset, &CorruptError{l.partition, s.name(logSuffix), pos, e.BaseOffset() - 1, err}
-	}
-	return noOffset, nil
+	return TimestampOffset{offset, at, e.LeaderEpoch()}, nil
 }
 
 // fileOf is the file of a segment that the caller holds.
