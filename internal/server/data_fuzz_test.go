@@ -35,7 +35,7 @@ func FuzzProduceWalk(f *testing.F) {
 				walked = append(walked, part{w.topic, w.id, w.partition, w.records})
 			}
 		}
-		_, err := surveyProduce(req)
+		_, _, err := surveyProduce(req)
 		if (err == nil) != (w.r.Done() == nil) {
 			t.Fatalf("one walk says %v, the other %v", err, w.r.Done())
 		}

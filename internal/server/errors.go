@@ -21,7 +21,9 @@ const (
 	codeNotLeaderOrFollower          int16 = 6
 	codeRequestTimedOut              int16 = 7
 	codeMessageTooLarge              int16 = 10
+	codeCoordinatorLoadInProgress    int16 = 14
 	codeCoordinatorNotAvailable      int16 = 15
+	codeNotCoordinator               int16 = 16
 	codeInvalidTopic                 int16 = 17
 	codeRecordListTooLarge           int16 = 18
 	codeNotEnoughReplicas            int16 = 19
@@ -34,17 +36,21 @@ const (
 	codeInvalidProducerEpoch         int16 = 47
 	codeInvalidTxnState              int16 = 48
 	codeInvalidProducerIDMapping     int16 = 49
+	codeConcurrentTransactions       int16 = 51
 	codeTransactionCoordinatorFenced int16 = 52
 	codeTransactionalIDAuthorization int16 = 53
 	codeKafkaStorageError            int16 = 56
+	codeOperationNotAttempted        int16 = 55
 	codeFetchSessionIDNotFound       int16 = 70
 	codeInvalidFetchSessionEpoch     int16 = 71
 	codeFencedLeaderEpoch            int16 = 74
 	codeUnknownLeaderEpoch           int16 = 75
 	codeUnsupportedCompressionType   int16 = 76
 	codeInvalidRecord                int16 = 87
+	codeProducerFenced               int16 = 90
 	codeUnknownTopicID               int16 = 100
 	codeFetchSessionTopicIDError     int16 = 106
+	codeTransactionAbortable         int16 = 120
 	invalidOffset                          = -1 // in answers that know none
 	internalClient                         = "__admin_client"
 )

@@ -58,9 +58,10 @@ type Node struct {
 	fetchMaxBytes int32 // fetch.max.bytes
 	producerIDs   *producerIDs
 
-	groups      *shards[*groupMachine]
-	groupEvents groupEvents
-	notCreated  atomic.Pointer[string] // why a coordinator's topic was not created, last
+	groups       *shards[*groupMachine]
+	groupEvents  groupEvents
+	transactions *transactions
+	notCreated   atomic.Pointer[string] // why a coordinator's topic was not created, last
 
 	// newest is the image that replicas are being made to follow: logs get their settings by it, before clients see it.
 	newest    atomic.Pointer[metadata.Image]

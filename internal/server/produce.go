@@ -121,6 +121,7 @@ type produced struct {
 // A produceState is what a request needs while it is handled.
 type produceState struct {
 	results []produced
+	checks  []txnCheck // of the partitions, in order; empty: no batch is part of a transaction
 	body    wire.Body
 	free    func()
 }
@@ -134,7 +135,8 @@ func newProduceState() *produceState {
 	s := &produceState{}
 	s.free = func() {
 		clear(s.results)
-		s.results = s.results[:0]
+		clear(s.checks)
+		s.results, s.checks = s.results[:0], s.checks[:0]
 		s.body.Reset()
 		produceStates.Put(s)
 	}
@@ -145,12 +147,15 @@ func (n *Node) handleProduce(ctx context.Context, req *wire.Request) wire.Respon
 	if req.Version < produceMin {
 		return wire.Close(fmt.Errorf("produce v%d is listed for old clients' sake, but not served", req.Version))
 	}
-	whole, err := surveyProduce(req)
+	whole, transactional, err := surveyProduce(req)
 	if err != nil {
 		return wire.Close(fmt.Errorf("produce v%d: %w", req.Version, err))
 	}
 	img := n.controller.Image()
 	s := newProduceState()
+	if transactional && whole == codeNone {
+		s.checks = n.checkTransaction(ctx, req, img, s.checks)
+	}
 	w := walkProduce(req)
 	for w.nextTopic() {
 		t := w.find(img)
@@ -158,7 +163,11 @@ func (n *Node) handleProduce(ctx context.Context, req *wire.Request) wire.Respon
 			if whole != codeNone {
 				s.results = append(s.results, failed(whole))
 			} else {
-				s.results = append(s.results, n.produce(req, &w, t))
+				var check txnCheck
+				if transactional {
+					check = s.checks[len(s.results)]
+				}
+				s.results = append(s.results, n.produce(req, &w, t, check))
 			}
 		}
 	}
@@ -180,17 +189,16 @@ func (n *Node) handleProduce(ctx context.Context, req *wire.Request) wire.Respon
 }
 
 // surveyProduce sees that the request is whole, before anything of it is done, and finds what is wrong with it as a whole.
-func surveyProduce(req *wire.Request) (code int16, err error) {
+func surveyProduce(req *wire.Request) (code int16, transactional bool, err error) {
 	w := walkProduce(req)
 	producer, several := int64(-1), false
-	transactional := false
 	partitions := 0
 	for w.nextTopic() {
 		for w.nextPartition() {
 			if partitions++; partitions > requestPartitionsMax {
-				return 0, errManyPartitions
+				return 0, false, errManyPartitions
 			}
-			if b := w.records; len(b) >= record.HeaderSize && record.Entry(b).Magic() == 2 && record.Batch(b).IsTransactional() {
+			if b := w.records; transactionalBatch(b) {
 				id := record.Batch(b).ProducerID()
 				several = several || transactional && id != producer
 				transactional, producer = true, id
@@ -198,15 +206,15 @@ func surveyProduce(req *wire.Request) (code int16, err error) {
 		}
 	}
 	if err := w.r.Done(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	switch {
 	case transactional && !w.transactional:
-		return codeTransactionalIDAuthorization, nil
+		return codeTransactionalIDAuthorization, true, nil
 	case several:
-		return codeInvalidProducerIDMapping, nil
+		return codeInvalidProducerIDMapping, true, nil
 	}
-	return codeNone, nil
+	return codeNone, transactional, nil
 }
 
 // find is the topic that the walk is at, nil if the cluster has none such.
@@ -222,7 +230,7 @@ func failed(code int16) produced {
 }
 
 // produce appends the batch of one partition. The order of the checks is Kafka's.
-func (n *Node) produce(req *wire.Request, w *produceWalk, t *metadata.Topic) produced {
+func (n *Node) produce(req *wire.Request, w *produceWalk, t *metadata.Topic, check txnCheck) produced {
 	if t == nil {
 		if w.version >= produceTopicIDsMin {
 			return failed(codeUnknownTopicID)
@@ -239,10 +247,8 @@ func (n *Node) produce(req *wire.Request, w *produceWalk, t *metadata.Topic) pro
 	if w.acks < -1 || w.acks > 1 {
 		return failed(codeInvalidRequiredAcks)
 	}
-	if batch.IsTransactional() {
-		// Whether the partition belongs to the transaction is the transaction coordinator's to say, and there is none yet:
-		// what cannot be reached of it is this code to a producer, who tries again.
-		return failed(codeNotEnoughReplicas)
+	if check.code != codeNone {
+		return failed(check.code)
 	}
 	if internalTopic(t.Name) && (req.ClientID == nil || *req.ClientID != internalClient) {
 		return failed(codeInvalidTopic)
@@ -252,7 +258,10 @@ func (n *Node) produce(req *wire.Request, w *produceWalk, t *metadata.Topic) pro
 	if p == nil {
 		return failed(codeNotLeaderOrFollower)
 	}
-	a, err := p.Append(batch, w.acks, storage.AppendOptions{Origin: storage.FromClient})
+	a, err := p.Append(batch, w.acks, storage.AppendOptions{
+		Origin: storage.FromClient, Verification: check.verification,
+		VerifyUnknownProducer: check.verification != nil && w.version >= produceAddsMin,
+	})
 	if err != nil {
 		return appendFailed(p, err)
 	}

@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/quire-log/quire/internal/txn"
 	"github.com/quire-log/quire/internal/wire"
 )
 
@@ -38,8 +40,19 @@ func (p *producerIDs) take(ctx context.Context) (int64, error) {
 	return id, nil
 }
 
-// InitProducerId, versions 0-5: v2 flexible, v3 producer id and epoch of one who goes on, v4 and v5 errors of transactions.
-// Without a transactional id each call gives a new producer id of epoch 0. With one, the answer is that the coordinator is not available.
+// freshProducerID takes an id for a transactional producer. code: none can be had.
+func (n *Node) freshProducerID(ctx context.Context) (id int64, code int16) {
+	id, err := n.producerIDs.take(ctx)
+	if err != nil {
+		n.log.Error("no producer id could be given", "error", err)
+		code, _ = errorCode(err)
+		return -1, code
+	}
+	return id, codeNone
+}
+
+// InitProducerId, versions 0-5: v2 flexible, v3 producer id and epoch of one who goes on, v4 knows PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE.
+// Without a transactional id each call gives a new producer id of epoch 0. With one, its coordinator says what the producer is.
 func (n *Node) handleInitProducerID(ctx context.Context, req *wire.Request) wire.Response {
 	var m kmsg.InitProducerIDRequest
 	if err := req.Decode(&m); err != nil {
@@ -51,15 +64,35 @@ func (n *Node) handleInitProducerID(ctx context.Context, req *wire.Request) wire
 	case (m.ProducerID == -1) != (m.ProducerEpoch == -1), m.TransactionalID != nil && *m.TransactionalID == "":
 		resp.ErrorCode = codeInvalidRequest
 	case m.TransactionalID != nil:
-		resp.ErrorCode = codeCoordinatorNotAvailable
+		n.initTransactional(ctx, &m, resp)
 	default:
-		id, err := n.producerIDs.take(ctx)
-		if err != nil {
-			resp.ErrorCode, _ = errorCode(err)
-			n.log.Error("no producer id could be given", "error", err)
-			break
+		id, code := n.freshProducerID(ctx)
+		if resp.ErrorCode = code; code == codeNone {
+			resp.ProducerID, resp.ProducerEpoch = id, 0
 		}
-		resp.ProducerID, resp.ProducerEpoch = id, 0
 	}
 	return wire.Reply(resp)
+}
+
+func (n *Node) initTransactional(ctx context.Context, m *kmsg.InitProducerIDRequest, resp *kmsg.InitProducerIDResponse) {
+	in := txn.Init{TransactionalID: *m.TransactionalID, TimeoutMs: m.TransactionTimeoutMillis, ProducerID: m.ProducerID, ProducerEpoch: m.ProducerEpoch}
+	fresh := int64(-1)
+	for {
+		answer, err := onTxn(n.transactions, in.TransactionalID, func(s *txnMachine, now time.Time, reply func(txn.Initialised)) txn.Effect {
+			return s.InitProducerID(now, in, fresh, reply)
+		})
+		if err != nil {
+			resp.ErrorCode = err.Code
+			return
+		}
+		if answer.NeedsID && fresh == -1 {
+			if fresh, resp.ErrorCode = n.freshProducerID(ctx); resp.ErrorCode != codeNone {
+				return
+			}
+			continue
+		}
+		resp.ErrorCode = txnCode(answer.Code, m.Version >= 4, m.Version >= 5)
+		resp.ProducerID, resp.ProducerEpoch = answer.ProducerID, answer.ProducerEpoch
+		return
+	}
 }
