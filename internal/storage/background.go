@@ -164,6 +164,7 @@ func (m *Manager) applyRetention(ctx context.Context) {
 		}
 		m.retainLog(h)
 	}
+	m.shed(ctx)
 }
 
 // retainLog has a log drop what its rules let go, unless it is being cleaned: after that is time enough.

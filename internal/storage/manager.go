@@ -38,6 +38,8 @@ type ManagerOptions struct {
 	SegmentDeleteDelayMs      int64 // log.segment.delete.delay.ms: of directories of deleted partitions
 	// Cleaner is how compaction works until SetCleaner; the zero one cleans nothing.
 	Cleaner CleanerConfig
+	// DiskPercent is retention.disk.percent until SetDiskPercent; 0: no limit.
+	DiskPercent float64
 	// ConfigFor gives the settings of a topic; it is asked when a log is opened. nil: the defaults.
 	ConfigFor func(topic string) Config
 	Events    func(Event) // may be nil; must not block
@@ -77,10 +79,11 @@ type Manager struct {
 	started     bool
 	ended       bool
 
-	cleaner *cleaner
-	remover removals
-	stop    context.CancelFunc // of the background loops
-	loops   sync.WaitGroup
+	cleaner     *cleaner
+	diskPercent atomic.Uint64 // the bits of a float64
+	remover     removals
+	stop        context.CancelFunc // of the background loops
+	loops       sync.WaitGroup
 }
 
 // A heldLog is an open log and what the Manager remembers of it.
@@ -158,6 +161,7 @@ func OpenManager(o ManagerOptions) (_ *Manager, err error) {
 	}
 	m.cleaner = newCleaner(m)
 	m.cleaner.cfg = o.Cleaner
+	m.SetDiskPercent(o.DiskPercent)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.unlock())

@@ -24,6 +24,7 @@ type retentionView struct {
 	segments []*segment
 	start    Offset
 	now      int64 // ms
+	shed     int   // oldest segments that the disk's budget demands: see Manager.shed
 }
 
 var policies = []policy{
@@ -71,13 +72,39 @@ var policies = []policy{
 			}
 		},
 	},
+	{
+		// Quire's own: Kafka knows no limit for all logs of a disk together.
+		name: "retention.disk.percent",
+		on:   func(c *Config) bool { return c.Delete },
+		begin: func(v *retentionView) func(int) (string, error) {
+			return func(i int) (string, error) {
+				if i < v.shed {
+					return "retention.disk.percent is exceeded, and it is among the oldest segments of the disk", nil
+				}
+				return "", nil
+			}
+		},
+	},
 }
 
 // DeleteOldSegments applies retention (log start, size, time: facts log-behaviour.md §8) to segments wholly below hw; it returns how many went.
-func (l *Log) DeleteOldSegments(hw Offset) (int, error) {
+func (l *Log) DeleteOldSegments(hw Offset) (int, error) { return l.deleteOldSegments(hw, 0) }
+
+// deleteOldSegments is DeleteOldSegments that lets go of so many of the oldest segments besides, if cleanup.policy has delete.
+func (l *Log) deleteOldSegments(hw Offset, shed int) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	total := 0
+	v := retentionView{l: l}
 	for _, p := range policies {
-		n, err := l.applyPolicy(p, hw)
+		if err := l.usable(); err != nil {
+			return total, err
+		}
+		v.cfg, v.segments, v.start, v.now, v.shed = l.config.Load(), l.list(), l.StartOffset(), nowMs(), max(0, shed-total)
+		if !p.on(v.cfg) {
+			continue
+		}
+		n, err := l.applyPolicy(p, &v, hw)
 		total += n
 		if err != nil {
 			return total, err
@@ -86,16 +113,8 @@ func (l *Log) DeleteOldSegments(hw Offset) (int, error) {
 	return total, nil
 }
 
-func (l *Log) applyPolicy(p policy, hw Offset) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return 0, err
-	}
-	v := &retentionView{l, l.config.Load(), l.list(), l.StartOffset(), nowMs()}
-	if !p.on(v.cfg) {
-		return 0, nil
-	}
+// applyPolicy lets go of what a policy lets go. mu is held.
+func (l *Log) applyPolicy(p policy, v *retentionView, hw Offset) (int, error) {
 	decide := p.begin(v)
 	var causes []string
 	for i, s := range v.segments {
