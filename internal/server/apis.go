@@ -73,7 +73,8 @@ func (n *Node) table() []wire.API {
 // quick are the APIs whose handlers never wait without saying so, so that a connection's answers may gather before they leave.
 func quick(key kmsg.Key) bool {
 	switch key {
-	case kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.ApiVersions:
+	case kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.ApiVersions,
+		kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.Heartbeat: // which wait for a coordinator's append, at most
 		return true
 	}
 	return false

@@ -37,6 +37,10 @@ func (n *Node) startGroups(img *metadata.Image) {
 	n.groups.run(img)
 }
 
+// leastRebalanceDelay is how long the first rebalance of a group waits for more members at least, and again for each that comes. Where
+// the setting says 0, Kafka's timers still take some milliseconds, and members that start together are in one generation.
+const leastRebalanceDelay = 10 * time.Millisecond
+
 // groupConfig is what the file and the cluster say of groups.
 func (n *Node) groupConfig(img *metadata.Image) group.Config {
 	layers := n.controller.Layers(img, n.id)
@@ -50,7 +54,7 @@ func (n *Node) groupConfig(img *metadata.Image) group.Config {
 	ms := func(key string) time.Duration { return time.Duration(value(key).Int64()) * time.Millisecond }
 	return group.Config{
 		MinSessionTimeout: ms("group.min.session.timeout.ms"), MaxSessionTimeout: ms("group.max.session.timeout.ms"),
-		InitialRebalanceDelay: ms("group.initial.rebalance.delay.ms"), MaxSize: int(value("group.max.size").Int64()),
+		InitialRebalanceDelay: max(ms("group.initial.rebalance.delay.ms"), leastRebalanceDelay), MaxSize: int(value("group.max.size").Int64()),
 
 		MaxMetadataBytes:       int(value("offset.metadata.max.bytes").Int64()),
 		OffsetsRetention:       time.Duration(value("offsets.retention.minutes").Int64()) * time.Minute,
