@@ -2,11 +2,11 @@ package config
 
 // groupOptions: the options of a group, of each protocol.
 var groupOptions = []Option{
-	{Key: "consumer.assignment.interval.ms", Type: Int, Default: "1000", Check: atLeast(0), Inert: true, Broker: []string{"group.consumer.assignment.interval.ms"},
+	{Key: "consumer.assignment.interval.ms", Type: Int, Default: "1000", Check: atLeast(0), Broker: []string{"group.consumer.assignment.interval.ms"},
 		Doc: "Least time between two new assignments of the group."},
-	{Key: "consumer.heartbeat.interval.ms", Type: Int, Default: "5000", Check: atLeast(1), Inert: true, Broker: []string{"group.consumer.heartbeat.interval.ms"},
+	{Key: "consumer.heartbeat.interval.ms", Type: Int, Default: "5000", Check: atLeast(1), Broker: []string{"group.consumer.heartbeat.interval.ms"},
 		Doc: "How often members report."},
-	{Key: "consumer.session.timeout.ms", Type: Int, Default: "45000", Check: atLeast(1), Inert: true, Broker: []string{"group.consumer.session.timeout.ms"},
+	{Key: "consumer.session.timeout.ms", Type: Int, Default: "45000", Check: atLeast(1), Broker: []string{"group.consumer.session.timeout.ms"},
 		Doc: "A member that was silent for so long is out."},
 	{Key: "share.assignment.interval.ms", Type: Int, Default: "1000", Check: atLeast(0), Inert: true, Broker: []string{"group.share.assignment.interval.ms"},
 		Doc: "Least time between two new assignments of the group."},
