@@ -3,7 +3,7 @@ package config
 // brokerNode: identity, roles and listeners of this node.
 var brokerNode = []Option{
 	{Key: "admin.listener", Type: String, Default: "127.0.0.1:9644", Check: hostPortOrNothing, Own: true,
-		Doc: "Address as HOST:PORT that serves /metrics, /livez and /readyz over HTTP; empty means none."},
+		Doc: "Address as HOST:PORT that serves /metrics, /livez, /readyz and what quire explain asks over HTTP; empty means none."},
 	{Key: "advertised.listeners", Type: List, NoDefault: true,
 		Doc: "Addresses told to clients, where they differ from listeners. 0.0.0.0 cannot be one."},
 	{Key: "background.threads", Type: Int, Default: "10", Check: atLeast(1), Mode: ClusterWide, Inert: true,

@@ -37,6 +37,7 @@ func startAdmin(n *Node) (*admin, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{}))
+	n.explainRoutes(mux)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /groups/events", n.groupEvents.serve)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -2,8 +2,16 @@ package server
 
 import (
 	"github.com/quire-log/quire/internal/config"
+	"github.com/quire-log/quire/internal/metadata"
 	"github.com/quire-log/quire/internal/storage"
 )
+
+// followStorage has what all logs share act on the broker's dynamic values.
+func (n *Node) followStorage(img *metadata.Image) {
+	l := n.layers(img)
+	n.logs.SetCleaner(cleanerConfig(l))
+	n.logs.SetDiskPercent(l.Of("retention.disk.percent").Float())
+}
 
 // cleanerConfig is what the broker's settings say of compaction.
 func cleanerConfig(l config.Layers) storage.CleanerConfig {

@@ -277,7 +277,7 @@ func (n *Node) followConfigs(img *metadata.Image, d *metadata.Delta) {
 	for _, c := range d.Configs {
 		if c.Type == metadata.BrokerResource {
 			n.limitConnections(img)
-			n.logs.SetCleaner(cleanerConfig(n.layers(img)))
+			n.followStorage(img)
 			return
 		}
 	}

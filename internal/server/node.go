@@ -50,6 +50,7 @@ type Node struct {
 	listeners   []*listener
 	admin       *admin // nil: none was asked for
 	metrics     *metrics
+	events      storage.EventRing
 	brokerEpoch int64
 	autoCreate  bool // auto.create.topics.enable
 	describeMax int  // max.request.partition.size.limit
@@ -201,6 +202,7 @@ func (n *Node) openLogs() error {
 		ProducerExpirationCheckMs: ms("producer.id.expiration.check.interval.ms"),
 		SegmentDeleteDelayMs:      ms("log.segment.delete.delay.ms"),
 		Cleaner:                   cleanerConfig(config.Layers{Static: n.static}),
+		DiskPercent:               n.value("retention.disk.percent").Float(),
 		ConfigFor:                 func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
 		Events:                    n.event,
 		Log:                       n.loggers.named(loggerStorage),
@@ -216,6 +218,7 @@ func (n *Node) openLogs() error {
 
 // event tells what storage decided about somebody's data.
 func (n *Node) event(e storage.Event) {
+	n.events.Add(e)
 	level := slog.LevelInfo
 	switch e.Kind {
 	case "roll", "scan": // no more than what a log does all day, and at every start after a kill
@@ -300,7 +303,7 @@ func (n *Node) lead(ctx context.Context) error {
 	img = n.controller.Image()
 	n.newest.Store(img)
 	n.following.Store(true)
-	n.logs.SetCleaner(cleanerConfig(n.layers(img)))
+	n.followStorage(img)
 	n.replicas.Load(img)
 	return nil
 }

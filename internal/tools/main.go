@@ -70,6 +70,7 @@ func commands() []command {
 		{"link", "make the names kafka-topics.sh, kafka-topics, ... in a folder", link},
 		{"version", "print quire's version and Kafka's that it stands for", version},
 		{"serve", "run a node", Serve},
+		{"explain", "say why data is still there, or no longer", explain},
 		{"classic", "read, write, check and import logs of Kafka 0.7", classicCommand},
 		{"kafka-console-consumer", "print the records of a topic", kafkaConsoleConsumer},
 		{"kafka-console-producer", "write lines of standard input to a topic", kafkaConsoleProducer},
