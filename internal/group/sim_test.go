@@ -138,7 +138,7 @@ func (sim *simulation) step() {
 	w := sim.world
 	j := sim.classic[sim.r.IntN(len(sim.classic))]
 	m := sim.modern[sim.r.IntN(len(sim.modern))]
-	switch sim.r.IntN(16) {
+	switch sim.r.IntN(18) {
 	case 0, 1:
 		sim.join(j)
 	case 2, 3:
@@ -183,6 +183,10 @@ func (sim *simulation) step() {
 			}
 			w.s.OnImage(w.now, d)
 		}
+	case 16:
+		w.hold = true
+	case 17:
+		w.commitHeld(nil)
 	case 15:
 		if sim.r.IntN(8) == 0 {
 			w.do(w.s.DeleteGroup(w.now, j.group, func(int16) {}))
@@ -264,7 +268,7 @@ func (sim *simulation) check() {
 					return true
 				})
 			}
-			if m.session == nil || m.session.index == 0 {
+			if (m.session == nil || m.session.index == 0) && !sim.hold { // it begins with the commit
 				t.Fatalf("%s: the session of %s does not run", name, id)
 			}
 		}
@@ -330,6 +334,7 @@ func TestSimulation(t *testing.T) {
 				}
 			}
 			sim.fail = nil
+			sim.commitHeld(nil)
 			sim.pass(time.Hour)
 			if sim.asked != sim.told {
 				t.Errorf("%d requests, %d answers", sim.asked, sim.told)
