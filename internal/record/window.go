@@ -10,11 +10,13 @@ import (
 // where they stand; those that do not are passed over piece by piece.
 const windowBytes = 64 << 10
 
-// A window moves over a batch's records as they are inflated. Of an uncompressed batch it is the whole at once.
+// A window moves over a batch's records as they are inflated. Of an uncompressed batch it is the whole at once, and so of one that its
+// inflater has at once.
 type window struct {
-	in    inflater // nil: everything is in view
+	in    inflater // nil: of an uncompressed batch
+	all   bool     // everything is in view
 	view  []byte   // what is in sight and not yet taken
-	buf   []byte   // view lies in it when in is not nil
+	buf   []byte   // view lies in it unless all is in view
 	total int      // bytes inflated so far
 	limit int      // of total
 	err   error    // why no more comes: io.EOF, *FormatError, *TooLargeError
@@ -22,16 +24,27 @@ type window struct {
 
 // open begins on b's records.
 func (w *window) open(b Batch, limit int) error {
-	w.in, w.view, w.total, w.limit, w.err = nil, b.Payload(), 0, limit, io.EOF
+	w.in, w.all, w.view, w.total, w.limit, w.err = nil, true, b.Payload(), 0, limit, io.EOF
 	if b.Codec() == None {
 		return nil
 	}
-	w.view, w.err = nil, nil
-	w.in, w.err = openInflater(b.Codec(), b.Payload())
+	w.all, w.view, w.err = false, nil, nil
+	if w.in, w.err = openInflater(b.Codec(), b.Payload()); w.err != nil {
+		return w.err
+	}
+	if z, ok := w.in.(*zstdInflater); ok {
+		if all, ok := z.whole(); ok {
+			w.all, w.view, w.err = true, all, io.EOF
+			if len(all) > limit {
+				w.view, w.err = all[:limit], &TooLargeError{limit}
+			}
+			return nil
+		}
+	}
 	if w.buf == nil {
 		w.buf = make([]byte, windowBytes)
 	}
-	return w.err
+	return nil
 }
 
 func (w *window) close() {
@@ -146,7 +159,7 @@ func (w *window) next(s *sketch) (whole bool, fault string, err error) {
 		return false, faultStructure, nil
 	}
 	s.size = n + int(size)
-	if len(w.view) < s.size && (w.in == nil || s.size <= windowBytes) && !w.want(s.size) {
+	if len(w.view) < s.size && (w.all || s.size <= windowBytes) && !w.want(s.size) {
 		if err := w.failed(); err != nil {
 			return false, "", err
 		}

@@ -20,7 +20,7 @@ import (
 //
 // The memory that all large payloads together can take is thus known: GOMAXPROCS windows of 8 MiB, one of 128 MiB.
 const (
-	zstdWhole      = 1 << 20
+	zstdWhole      = 1<<20 + zstdBlock // the library copies more carefully, and slower, where less than a block is left
 	zstdWindow     = wideBytes
 	zstdWideWindow = 128 << 20
 	zstdFirstRoom  = 64 << 10
@@ -94,6 +94,9 @@ func (z *zstdInflater) Read(p []byte) (int, error) {
 	z.block = z.block[n:]
 	return n, nil
 }
+
+// whole is all that there is, if it was inflated at once.
+func (z *zstdInflater) whole() ([]byte, bool) { return z.block, z.stream == nil }
 
 func (z *zstdInflater) close() {
 	if z.stream != nil {
