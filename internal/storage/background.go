@@ -44,7 +44,7 @@ func (m *Manager) Start() {
 	loop(0, m.o.HighWatermarkCheckpointMs, m.eachDir(m.hearAndWriteWatermarks))
 	loop(delay, m.o.FlushSchedulerMs, m.flushDue)
 	loop(delay, m.o.RetentionCheckMs, m.applyRetention)
-	loop(0, m.o.ProducerExpirationCheckMs, m.expireProducers)
+	loop(millis(m.o.ProducerExpirationCheckMs), m.o.ProducerExpirationCheckMs, m.expireProducers) // not at once: a producer that came back with its log has a while to go on
 
 	for _, d := range m.dirs {
 		if d.offline() != nil {
