@@ -265,7 +265,7 @@ func TestGoldensBuiltAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same := 0
+	same, compressed := 0, 0
 	for _, archive := range archives {
 		eachFile(t, archive, func(name string, content []byte) {
 			var r Reader
@@ -279,6 +279,12 @@ func TestGoldensBuiltAgain(t *testing.T) {
 					continue
 				}
 				b := e.Batch()
+				if b.Codec() != None && raceEnabled {
+					// A codec under the race detector takes twenty times as long: a fourth of their batches must do.
+					if compressed++; compressed%4 != 0 {
+						continue
+					}
+				}
 				got := rebuild(t, &r, b)
 				switch {
 				case b.Codec() != None:
