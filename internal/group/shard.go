@@ -59,6 +59,7 @@ type Shard struct {
 	opts   Options
 	config Config
 	loaded bool
+	over   bool // unloaded: no timer runs any more
 
 	groups map[string]*group
 	topics map[string]string // names of topics with offsets, one string for all that mention them
@@ -93,14 +94,18 @@ func (s *Shard) Loaded(now time.Time) {
 	}
 }
 
-// Unload answers everything that waits with NOT_COORDINATOR.
+// Unload answers everything that waits with NOT_COORDINATOR. Effects whose records were under way still want their Then, with an
+// error.
 func (s *Shard) Unload() {
 	for _, g := range s.groups {
 		if g.classic != nil {
 			g.classic.answerAll(codeNotCoordinator)
 		}
 	}
-	s.timers = nil
+	for _, t := range s.timers {
+		t.index = 0
+	}
+	s.timers, s.over = nil, true
 }
 
 // OnImage hears of a new image: what is to be done because of it, NextTimer and Tick say.

@@ -103,11 +103,36 @@ func compact(log []Entry, cleaned int, tombstones bool) (out []Entry) {
 type simulation struct {
 	*world
 	r       *rand.Rand
-	classic []*joiner
+	classic []*simClassic
 	modern  []*consumer
 	asked   int // requests
 	told    int // replies
 	steps   int
+}
+
+// A simClassic is a client by the classic protocol: what it waits for, and how far it is.
+type simClassic struct {
+	*joiner
+	waits, joined, synced bool
+}
+
+// act is what such a client does next.
+func (sim *simulation) act(j *simClassic) {
+	switch {
+	case j.waits:
+	case j.id == "" || !j.joined:
+		sim.join(j)
+	case !j.synced:
+		sim.sync(j)
+	default:
+		switch j.heartbeat() {
+		case 0:
+		case codeUnknownMember, codeFencedInstance:
+			j.id, j.joined, j.synced = "", false, false
+		default:
+			j.joined, j.synced = false, false
+		}
+	}
 }
 
 var simGroups = []string{"red", "green", "blue"}
@@ -120,7 +145,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		if i == 1 {
 			j.instance = kmsg.StringPtr("static")
 		}
-		sim.classic = append(sim.classic, j)
+		sim.classic = append(sim.classic, &simClassic{joiner: j})
 	}
 	regex := "pay.*"
 	for i := range 6 {
@@ -139,21 +164,28 @@ func (sim *simulation) step() {
 	j := sim.classic[sim.r.IntN(len(sim.classic))]
 	m := sim.modern[sim.r.IntN(len(sim.modern))]
 	switch sim.r.IntN(18) {
-	case 0, 1:
+	case 0: // out of turn
 		sim.join(j)
-	case 2, 3:
+	case 1:
 		sim.sync(j)
-	case 4, 5:
-		if code := j.heartbeat(); code == codeUnknownMember || code == codeFencedInstance {
-			j.id = ""
+	case 2, 3, 4, 5:
+		for _, j := range sim.classic {
+			sim.act(j)
 		}
 	case 6:
 		if sim.r.IntN(4) == 0 {
-			j.leave(5)
-			j.id = ""
+			if j.instance == nil {
+				j.leave(5)
+			}
+			j.id, j.joined, j.synced = "", false, false
 		}
 	case 7, 8, 9:
 		m.beat()
+		for _, m := range sim.modern {
+			if sim.r.IntN(2) == 0 {
+				m.beat()
+			}
+		}
 	case 10:
 		if sim.r.IntN(4) == 0 && m.epoch > 0 {
 			w.heartbeat(m.group, m.id, -1)
@@ -192,23 +224,25 @@ func (sim *simulation) step() {
 			w.do(w.s.DeleteGroup(w.now, j.group, func(int16) {}))
 		}
 	}
-	w.pass(time.Duration(sim.r.IntN(3000)) * time.Millisecond)
+	w.pass(time.Duration(sim.r.IntN(1500)) * time.Millisecond)
 }
 
-func (sim *simulation) join(j *joiner) {
+func (sim *simulation) join(j *simClassic) {
 	req := &kmsg.JoinGroupRequest{
-		Version: j.version, Group: j.group, MemberID: j.id, InstanceID: j.instance, ProtocolType: j.kind, SessionTimeoutMillis: 10000, RebalanceTimeoutMillis: 20000,
+		Version: j.version, Group: j.group, MemberID: j.id, InstanceID: j.instance, ProtocolType: j.kind, SessionTimeoutMillis: 20000, RebalanceTimeoutMillis: 20000,
 		Protocols: []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: j.metadata}},
 	}
 	sim.asked++
 	answered := false
+	j.waits = true
 	sim.do(sim.s.JoinGroup(sim.now, Client{"client", "/127.0.0.1"}, req, func(r *kmsg.JoinGroupResponse) {
 		if answered {
 			sim.t.Fatal("a join is answered twice")
 		}
 		answered = true
 		sim.told++
-		switch r.ErrorCode {
+		j.waits, j.synced = false, false
+		switch j.joined = r.ErrorCode == 0; r.ErrorCode {
 		case 0, codeMemberIDRequired:
 			j.id, j.generation, j.join = r.MemberID, r.Generation, r
 		case codeUnknownMember, codeFencedInstance:
@@ -217,7 +251,7 @@ func (sim *simulation) join(j *joiner) {
 	}))
 }
 
-func (sim *simulation) sync(j *joiner) {
+func (sim *simulation) sync(j *simClassic) {
 	req := &kmsg.SyncGroupRequest{Version: 5, Group: j.group, MemberID: j.id, InstanceID: j.instance, Generation: j.generation}
 	if j.join != nil && j.join.LeaderID == j.id {
 		for i, m := range j.join.Members {
@@ -227,12 +261,17 @@ func (sim *simulation) sync(j *joiner) {
 	}
 	sim.asked++
 	answered := false
+	j.waits = true
 	sim.do(sim.s.SyncGroup(sim.now, req, func(r *kmsg.SyncGroupResponse) {
 		if answered {
 			sim.t.Fatal("a sync is answered twice")
 		}
 		answered = true
 		sim.told++
+		j.waits, j.synced = false, r.ErrorCode == 0
+		if r.ErrorCode != 0 {
+			j.joined = false
+		}
 	}))
 }
 

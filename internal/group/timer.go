@@ -42,6 +42,7 @@ func (h *timerHeap) Pop() any {
 func (s *Shard) arm(t *timer, at time.Time) {
 	t.deadline = at
 	switch {
+	case s.over:
 	case t.index == 0:
 		t.due = at
 		heap.Push(&s.timers, t)
