@@ -1,7 +1,9 @@
 package txn
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quire-log/quire/internal/kmeta"
@@ -54,12 +56,21 @@ func (t *transaction) expired(now time.Time, after time.Duration) bool {
 	return t.state.idle() && now.Sub(time.UnixMilli(t.lastUpdate)) >= after
 }
 
+// having are the transactions that match, by id.
+func (s *Shard) having(match func(*transaction) bool) []*transaction {
+	var all []*transaction
+	for _, t := range s.ids {
+		if match(t) {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b *transaction) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
 // findTimedOut sees to it that transactions which are open for too long are aborted.
 func (s *Shard) findTimedOut(now time.Time) {
-	for _, t := range s.ids {
-		if !t.timedOut(now) {
-			continue
-		}
+	for _, t := range s.having(func(t *transaction) bool { return t.timedOut(now) }) {
 		s.due = append(s.due, func(now time.Time) Effect {
 			if s.ids[t.id] != t {
 				return Effect{} // something was done with it meanwhile: the next look tells
@@ -83,10 +94,7 @@ func (s *Shard) findExpired(now time.Time) {
 		s.due = append(s.due, func(now time.Time) Effect { return s.forget(now, batch) })
 		found, bytes = nil, 0
 	}
-	for _, t := range s.ids {
-		if !t.expired(now, s.opts.Config.Expiration) {
-			continue
-		}
+	for _, t := range s.having(func(t *transaction) bool { return t.expired(now, s.opts.Config.Expiration) }) {
 		if len(found) == tombstonesMax || bytes+len(t.id) > tombstonesBytesMax {
 			flush()
 		}

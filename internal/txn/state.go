@@ -36,16 +36,6 @@ func StateNamed(name string) (State, bool) {
 	return 0, false
 }
 
-// from are the states that a state may follow. No transactional id at all counts as Empty.
-var from = map[State][]State{
-	Empty:          {Empty, CompleteCommit, CompleteAbort},
-	Ongoing:        {Ongoing, Empty, CompleteCommit, CompleteAbort},
-	PrepareCommit:  {Ongoing},
-	PrepareAbort:   {Ongoing, Empty, CompleteCommit, CompleteAbort}, // but for Ongoing: an abort of nothing, transactions v2
-	CompleteCommit: {PrepareCommit},
-	CompleteAbort:  {PrepareAbort},
-}
-
 // prepared tells whether the outcome is decided and not yet told everywhere.
 func (s State) prepared() bool { return s == PrepareCommit || s == PrepareAbort }
 
