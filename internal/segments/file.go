@@ -80,6 +80,20 @@ func (f *File) Retire() {
 	f.closeIdle()
 }
 
+// Held is the file that the caller holds.
+func (f *File) Held() vfs.File {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file
+}
+
+// Gone tells whether Retire was called.
+func (f *File) Gone() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gone
+}
+
 func (f *File) closeIdle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ func (l *Log) createSegment(base Offset, cfg *Config) (activeSegment, error) {
 	if err != nil {
 		return activeSegment{}, err
 	}
-	s.file, s.refs = f, 1
+	s.desc.Adopt(f)
 	s.ring.Store(new(tailRing))
 	x := &segmentIndexes{
 		newIndexFile(l.at, s.name(indexSuffix), offsetEntrySize, cfg.IndexBytesMax),
@@ -106,7 +106,7 @@ func (op *opening) trustTail(s *segment) error {
 
 // recoverActive recovers the last segment after all.
 func (op *opening) recoverActive(fault string) error {
-	segs := *op.segments.Load()
+	segs := op.segments.Load()
 	_, err := op.recoverSegment(segs, len(segs)-1, "stopped cleanly, but: "+fault)
 	return err
 }
@@ -241,11 +241,11 @@ func (l *Log) roll(base Offset, cause string) error {
 	}
 	segs := append(l.list()[:len(l.list()):len(l.list())], next.seg)
 	l.becomeActive(next)
-	l.segments.Store(&segs)
+	l.segments.Store(segs)
 	old.ring.Store(nil)
 	old.release()
 	l.event("roll", base, "%s", cause)
-	l.background.start("flush", l.flushRolled)
+	l.background.Start("flush", l.flushRolled)
 	return nil
 }
 

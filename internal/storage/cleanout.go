@@ -124,8 +124,9 @@ func (o *cleanOutput) seal(modified int64) error {
 	s.idx.Store(x)
 	s.setAborted(o.txns)
 	s.mu.Lock()
-	s.modified, s.file, s.refs = modified, o.f, 1
+	s.modified = modified
 	s.mu.Unlock()
+	s.desc.Adopt(o.f)
 	return o.l.at.fs.Chtimes(o.l.at.path(s.name(logSuffix)+cleanedSuffix), time.UnixMilli(modified))
 }
 

@@ -57,7 +57,7 @@ func (l *Log) swap(inputs []*segment, outputs []*cleanOutput, truncations uint64
 	// Nobody loads or rebuilds an index by its name while the names change hands.
 	l.indexMu.Lock()
 	defer l.indexMu.Unlock()
-	l.segments.Store(&list)
+	l.segments.Store(list)
 	names, err := l.putAway(inputs, outputs)
 	if err == nil {
 		err = l.at.fs.SyncDir(dir)
@@ -118,5 +118,5 @@ func (l *Log) putAway(inputs []*segment, outputs []*cleanOutput) (names []string
 func (l *Log) deleteLater(names []string) {
 	delay := time.Duration(min(l.config.Load().FileDeleteDelayMs, int64(time.Hour/time.Millisecond)*24*365)) * time.Millisecond
 	l.deletions.add(deletion{time.Now().Add(delay), names})
-	l.background.start("delete", l.unlinkLater)
+	l.background.Start("delete", l.unlinkLater)
 }

@@ -138,7 +138,7 @@ func (l *Log) flushRolled(quit <-chan struct{}) {
 		}
 		// A failure fails the log: the next append says so.
 		err := l.syncs.Do(false, l.sync)
-		if l.background.ended("flush", func() bool { return err != nil || l.closedDurable() }) {
+		if l.background.Ended("flush", func() bool { return err != nil || l.closedDurable() }) {
 			return
 		}
 	}

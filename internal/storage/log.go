@@ -44,9 +44,9 @@ type Log struct {
 	syncParent func() error
 
 	config        atomic.Pointer[Config]
-	segments      atomic.Pointer[[]*segment] // immutable, ascending; never empty; the last is active
-	end           atomic.Int64               // log end offset
-	start         atomic.Int64               // log start offset
+	segments      segments.List[*segment] // immutable, ascending; never empty; the last is active
+	end           atomic.Int64            // log end offset
+	start         atomic.Int64            // log start offset
 	recoveryPoint atomic.Int64
 	anyAborted    atomic.Bool // some segment has, or had, a .txnindex
 	failure       atomic.Pointer[FailedError]
@@ -69,7 +69,7 @@ type Log struct {
 
 	deletions  deletionQueue
 	syncs      segments.SyncGroup
-	background background
+	background segments.Background
 }
 
 // An activeSegment is what appending needs to know of the last segment, which it holds open.
@@ -87,7 +87,7 @@ type activeSegment struct {
 }
 
 // list returns the segments.
-func (l *Log) list() []*segment { return *l.segments.Load() }
+func (l *Log) list() []*segment { return l.segments.Load() }
 
 // event tells whoever listens about a decision.
 func (l *Log) event(kind string, offset Offset, format string, args ...any) {
@@ -250,7 +250,7 @@ func (l *Log) expired() func(*producer) bool {
 
 // Close flushes, cuts preallocated files to their content, writes the producer snapshot at the log's end, and closes. Nothing is left running.
 func (l *Log) Close() error {
-	l.background.stop()
+	l.background.Stop()
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -299,7 +299,7 @@ func (l *Log) finishClose() error {
 
 // Abandon closes without writing anything, as after a failure.
 func (l *Log) Abandon() {
-	l.background.stop()
+	l.background.Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shut()
@@ -331,53 +331,4 @@ func (l *Log) MarkDeleted(newDir string) error {
 		return l.fail(err)
 	}
 	return nil
-}
-
-// background is the goroutines of a log. Each is started by the log, ends by itself or when stop is called, and is waited for there.
-type background struct {
-	wait sync.WaitGroup
-
-	// mu guards the fields below. It is a leaf.
-	mu      sync.Mutex
-	quit    chan struct{} // closed by stop; made by the first that starts
-	stopped bool
-	running map[string]bool
-}
-
-// start runs f, unless a goroutine of that name runs or all were stopped.
-func (b *background) start(name string, f func(quit <-chan struct{})) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.stopped || b.running[name] {
-		return
-	}
-	if b.quit == nil {
-		b.quit, b.running = make(chan struct{}), map[string]bool{}
-	}
-	b.running[name] = true
-	quit := b.quit
-	b.wait.Go(func() { f(quit) })
-}
-
-// ended is called by a goroutine about to return, when done, checked under the lock, says that nothing is left to do.
-func (b *background) ended(name string, done func() bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !done() {
-		return false
-	}
-	delete(b.running, name)
-	return true
-}
-
-func (b *background) stop() {
-	b.mu.Lock()
-	if !b.stopped {
-		b.stopped = true
-		if b.quit != nil {
-			close(b.quit)
-		}
-	}
-	b.mu.Unlock()
-	b.wait.Wait()
 }

@@ -144,8 +144,4 @@ func (l *Log) firstRecord(e record.Entry, s *segment, pos int64, from Offset, ms
 }
 
 // fileOf is the file of a segment that the caller holds.
-func (l *Log) fileOf(s *segment) vfs.File {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.file
-}
+func (l *Log) fileOf(s *segment) vfs.File { return s.desc.Held() }

@@ -20,7 +20,7 @@ func OpenLog(o LogOptions) (*Log, error) {
 		l.syncParent = func() error { return at.fs.SyncDir(parentDir(*at.dir.Load())) }
 	}
 	l.config.Store(&o.Config)
-	l.segments.Store(&[]*segment{})
+	l.segments.Store(nil)
 	l.flushed.Store(nowMs())
 	op := &opening{Log: l, clean: o.Clean && !o.Metadata, logStart: max(o.LogStart, 0), recoveryPoint: o.RecoveryPoint, wantID: o.TopicID}
 	if o.Metadata {
@@ -33,7 +33,7 @@ func OpenLog(o LogOptions) (*Log, error) {
 	}
 	l.mu.Unlock()
 	if err != nil {
-		l.background.stop()
+		l.background.Stop()
 		return nil, fmt.Errorf("%s: opening %s: %w", o.Partition, o.Dir, err)
 	}
 	return l, nil
@@ -90,7 +90,7 @@ func (op *opening) run() error {
 	for {
 		err := op.load()
 		if errors.Is(err, errSplit) {
-			for _, s := range *op.segments.Load() {
+			for _, s := range op.segments.Load() {
 				s.retire()
 			}
 			op.Log.producers, op.created = newProducers(op.at), true
@@ -336,7 +336,7 @@ func (op *opening) load() error {
 		segs[i] = newSegment(op.at, s.base, s.size)
 		segs[i].modified = s.modified
 	}
-	op.segments.Store(&segs)
+	op.segments.Store(segs)
 	op.producers.snapshots = op.list.snapshots
 
 	epochsLost, err := op.loadEpochs()
@@ -381,7 +381,7 @@ func (op *opening) load() error {
 				}
 			}
 			segs = segs[: i+1 : i+1]
-			op.segments.Store(&segs)
+			op.segments.Store(segs)
 			op.endOK = true
 		}
 	}
@@ -425,7 +425,7 @@ func (op *opening) loadEpochs() (lost bool, err error) {
 
 // epochsFromBatches fills an epoch cache that was lost.
 func (op *opening) epochsFromBatches() error {
-	for _, s := range *op.segments.Load() {
+	for _, s := range op.segments.Load() {
 		if s.size.Load() == 0 {
 			continue
 		}
@@ -450,7 +450,7 @@ func (op *opening) epochsFromBatches() error {
 
 // settle derives everything else from the segments.
 func (op *opening) settle() error {
-	segs := *op.segments.Load()
+	segs := op.segments.Load()
 	cfg := op.config.Load()
 	if len(segs) > 0 {
 		if err := op.activate(segs[len(segs)-1]); err != nil {
@@ -475,7 +475,7 @@ func (op *opening) settle() error {
 		}
 		op.becomeActive(s)
 		segs = []*segment{s.seg}
-		op.segments.Store(&segs)
+		op.segments.Store(segs)
 		op.end, op.created = op.logStart, true
 	}
 	start := max(op.logStart, segs[0].base)

@@ -158,7 +158,7 @@ func (l *Log) applyPolicy(p policy, v *retentionView, hw Offset) (int, error) {
 		l.active.named = true
 	}
 	kept := segs[n:len(segs):len(segs)]
-	l.segments.Store(&kept)
+	l.segments.Store(kept)
 	return n, l.discard(segs[:n])
 }
 
@@ -230,7 +230,7 @@ func (l *Log) discard(gone []*segment) error {
 	}
 	delay := time.Duration(min(l.config.Load().FileDeleteDelayMs, int64(time.Hour/time.Millisecond)*24*365)) * time.Millisecond
 	l.deletions.add(deletion{time.Now().Add(delay), names})
-	l.background.start("delete", l.unlinkLater)
+	l.background.Start("delete", l.unlinkLater)
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (l *Log) unlinkLater(quit <-chan struct{}) {
 	for {
 		d, ok := l.deletions.first()
 		if !ok {
-			if l.background.ended("delete", func() bool { _, ok := l.deletions.first(); return !ok }) {
+			if l.background.Ended("delete", func() bool { _, ok := l.deletions.first(); return !ok }) {
 				return
 			}
 			continue

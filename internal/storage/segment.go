@@ -1,22 +1,22 @@
 package storage
 
 import (
-	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
 
+	"github.com/quire-log/quire/internal/segments"
 	"github.com/quire-log/quire/internal/vfs"
 )
 
 // errSegmentGone is what a segment says that was deleted or closed since its list was read: read the list again.
-var errSegmentGone = errors.New("the segment is gone")
+var errSegmentGone = segments.ErrGone
 
 // createFlags are for files that must not be there yet, or whose content no longer counts.
 const createFlags = os.O_RDWR | os.O_CREATE
 
 // A segment is a .log file and what belongs to it. Its descriptor is open while somebody reads or appends, and a while longer
-// (see openFiles); what is known of a closed segment's indexes is read when first wanted.
+// (see segments.File); what is known of a closed segment's indexes is read when first wanted.
 type segment struct {
 	at   *place
 	base Offset
@@ -25,13 +25,11 @@ type segment struct {
 	cut  atomic.Bool              // the file was made shorter since its last fsync
 	ring atomic.Pointer[tailRing] // where the last appended batches are; of the active segment
 
-	// mu guards the fields below. openFiles.mu may be taken under it.
+	desc segments.File // the .log file; gone once it is deleted, or the log closed
+
+	// mu guards the fields below. It is a leaf.
 	mu   sync.Mutex
-	file vfs.File     // nil: not open
-	refs int32        // holders of file
-	gone bool         // deleted, or the log closed: file is not opened again, and closed by its last holder
 	txns []abortedTxn // what .txnindex holds; loaded at Open
-	idle listNode
 
 	// largest is the greatest timestamp so far and the last offset of the batch that has it. (-1, base) is none; known says
 	// whether it was found out.
@@ -51,67 +49,22 @@ func newSegment(at *place, base Offset, size int64) *segment {
 
 func (s *segment) name(suffix string) string { return fileName(s.base, suffix) }
 
-// acquire opens the .log file if need be, and keeps it open until release.
-func (s *segment) acquire() (vfs.File, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.file == nil {
-		if s.gone {
-			return nil, errSegmentGone
-		}
-		f, err := s.at.fs.OpenFile(s.at.path(s.name(logSuffix)), os.O_RDWR, 0)
-		if err != nil {
-			return nil, err
-		}
-		s.file = f
-	}
-	if s.refs == 0 {
-		openFiles.remove(s)
-	}
-	s.refs++
-	return s.file, nil
+// OpenFile opens the .log file, as segments.Opener.
+func (s *segment) OpenFile() (vfs.File, error) {
+	return s.at.fs.OpenFile(s.at.path(s.name(logSuffix)), os.O_RDWR, 0)
 }
+
+// acquire opens the .log file if need be, and keeps it open until release.
+func (s *segment) acquire() (vfs.File, error) { return s.desc.Acquire(s) }
 
 // release gives back what acquire gave.
-func (s *segment) release() {
-	s.mu.Lock()
-	var evicted *segment
-	if s.refs--; s.refs == 0 {
-		if s.gone {
-			_ = s.file.Close()
-			s.file = nil
-		} else {
-			evicted = openFiles.add(s)
-		}
-	}
-	s.mu.Unlock()
-	if evicted != nil {
-		evicted.closeIdle()
-	}
-}
+func (s *segment) release() { s.desc.Release() }
 
-func (s *segment) isGone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gone
-}
-
-func (s *segment) closeIdle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refs == 0 && s.file != nil {
-		openFiles.remove(s)
-		_ = s.file.Close()
-		s.file = nil
-	}
-}
+func (s *segment) isGone() bool { return s.desc.Gone() }
 
 // retire makes the last holder close the file, now or later.
 func (s *segment) retire() {
-	s.mu.Lock()
-	s.gone = true
-	s.mu.Unlock()
-	s.closeIdle()
+	s.desc.Retire()
 	if idx := s.idx.Load(); idx != nil {
 		idx.offsets.drop()
 		idx.times.drop()
@@ -151,70 +104,6 @@ func (s *segment) setLargest(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.largest, s.largestKnown = e, true
-}
-
-// idleFilesMax bounds the descriptors that are kept open, in the whole process, for segments that nobody reads now.
-const idleFilesMax = 512
-
-// openFiles lists the segments whose file is open and idle, the longest idle first. Descriptors are the process's, so there
-// is one list for all logs.
-var openFiles = idleList{max: idleFilesMax}
-
-type listNode struct {
-	prev, next *segment
-	listed     bool
-}
-
-type idleList struct {
-	max int
-
-	// mu guards the fields below and every segment's idle node. It is a leaf.
-	mu          sync.Mutex
-	first, last *segment
-	n           int
-}
-
-// add puts s at the end, and returns the segment to close when there are too many.
-func (l *idleList) add(s *segment) (evicted *segment) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.idle = listNode{prev: l.last, listed: true}
-	if l.last != nil {
-		l.last.idle.next = s
-	} else {
-		l.first = s
-	}
-	l.last = s
-	if l.n++; l.n <= l.max {
-		return nil
-	}
-	evicted = l.first
-	l.unlink(evicted)
-	return evicted
-}
-
-func (l *idleList) remove(s *segment) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unlink(s)
-}
-
-func (l *idleList) unlink(s *segment) {
-	if !s.idle.listed {
-		return
-	}
-	if s.idle.prev != nil {
-		s.idle.prev.idle.next = s.idle.next
-	} else {
-		l.first = s.idle.next
-	}
-	if s.idle.next != nil {
-		s.idle.next.idle.prev = s.idle.prev
-	} else {
-		l.last = s.idle.prev
-	}
-	s.idle = listNode{}
-	l.n--
 }
 
 // tailSlots is how many of the last batches a ring remembers.

@@ -114,7 +114,7 @@ func (l *Log) cutSegments(offset Offset) error {
 		size = b.pos
 	}
 	s.size.Store(size)
-	l.segments.Store(&kept)
+	l.segments.Store(kept)
 	l.end.Store(int64(offset))
 	s.cut.Store(true)
 	if err := f.Truncate(size); err != nil {
@@ -216,7 +216,7 @@ func (l *Log) restartAt(offset Offset, cause string) error {
 	l.start.Store(int64(offset))
 	l.synced = offset
 	l.recoveryPoint.Store(int64(offset))
-	l.segments.Store(&[]*segment{next.seg})
+	l.segments.Store([]*segment{next.seg})
 	l.epochs.clear()
 	if err := l.epochs.saveIfRoom(math.MaxInt64); err != nil {
 		return l.diskError(err)
