@@ -2,12 +2,14 @@ package group
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/quire-log/quire/internal/config"
 	"github.com/quire-log/quire/internal/kmeta"
 	"github.com/quire-log/quire/internal/metadata"
 )
@@ -261,5 +263,34 @@ func BenchmarkOffsetCommit(b *testing.B) {
 			}
 		}
 		e.Then(nil)
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	s := newWorld(b).shard()
+	var entries []Entry
+	for i := range 10000 {
+		w := offsetWriter{group: fmt.Sprint("group-", i%1000), recs: make([]Record, 0, 1)}
+		w.add("orders", int32(i%50), &kmeta.OffsetCommitValue{Offset: int64(i), ExpireTimestamp: -1, TopicID: topicID("orders")}, 4)
+		entries = append(entries, Entry{Record: w.recs[0], Offset: int64(i)})
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if err := s.Replay(entries[i%len(entries)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+func TestConfigOf(t *testing.T) {
+	got := ConfigOf(config.Layers{})
+	if want := DefaultConfig(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	got = ConfigOf(config.Layers{Static: map[string]string{"group.coordinator.rebalance.protocols": "classic", "offsets.retention.minutes": "2"}})
+	if got.ConsumerProtocol || got.OffsetsRetention != 2*time.Minute {
+		t.Errorf("%+v", got)
 	}
 }
