@@ -59,6 +59,9 @@ func (l *Log) Append(batch record.Batch, o AppendOptions) (Appended, error) {
 	now := nowMs()
 	appendTime := int64(-1)
 	if o.Origin == FromClient {
+		if l.diskFull != nil && l.diskFull.Load() {
+			return Appended{}, &DiskFullError{l.partition, errDiskWatermark}
+		}
 		// Neither offsets nor the log's state matter here, so producers of one partition are validated side by side.
 		buf := scratch.Get().(*[]byte)
 		defer scratch.Put(buf)

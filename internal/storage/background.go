@@ -20,6 +20,7 @@ import (
 //	retention     has each log drop the segments that its topic's rules let go
 //	cleaners      compact logs, one at a time each: see cleaner
 //	expiry        has each log forget producers that are silent
+//	disks         look how much room is left: see diskWatch
 //	removal       removes the directories of deleted partitions, after their delay
 
 // Start begins the background work: flushing, checkpoints, retention, expiry of producers, removal of -delete directories.
@@ -55,6 +56,7 @@ func (m *Manager) Start() {
 		}
 	}
 	m.loops.Go(func() { m.remover.run(ctx, m) })
+	loop(0, m.o.Disk.CheckMs, m.watchDisks)
 	m.cleaner.start(ctx)
 }
 

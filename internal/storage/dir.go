@@ -29,6 +29,7 @@ type dataDir struct {
 	clean       bool
 	brokerEpoch int64
 	found       catalog
+	disk        diskWatch
 
 	// failure is why the directory is offline; once it is, it stays so until the next start.
 	failure atomic.Pointer[error]

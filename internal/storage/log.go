@@ -26,6 +26,8 @@ type LogOptions struct {
 	Metadata bool
 	// SyncParent makes the names in the directory that holds Dir durable: several logs may share an fsync. nil: each has its own.
 	SyncParent func() error
+	// DiskFull, while it is true, has clients' appends refused with a *DiskFullError. May be nil.
+	DiskFull *atomic.Bool
 	Events     func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
 }
 
@@ -38,6 +40,7 @@ type Log struct {
 	name      string // partition's, as messages have it
 	metadata  bool
 	events    func(Event)
+	diskFull  *atomic.Bool // see LogOptions
 	at        *place
 	topicID   TopicID
 	// syncParent makes the name of the log's own directory durable.

@@ -38,6 +38,7 @@ type ManagerOptions struct {
 	SegmentDeleteDelayMs      int64 // log.segment.delete.delay.ms: of directories of deleted partitions
 	// Cleaner is how compaction works until SetCleaner; the zero one cleans nothing.
 	Cleaner CleanerConfig
+	Disk    DiskOptions // when a directory counts as full
 	// DiskPercent is retention.disk.percent until SetDiskPercent; 0: no limit.
 	DiskPercent float64
 	// ConfigFor gives the settings of a topic; it is asked when a log is opened. nil: the defaults.
@@ -242,6 +243,7 @@ func (m *Manager) beginDirs() error {
 		if d.offline() != nil {
 			continue
 		}
+		d.freeForStart(m.o.Disk)
 		err := d.begin()
 		if err == nil && d.meta.DirectoryID == (TopicID{}) {
 			meta := Meta{ClusterID: m.meta.ClusterID, NodeID: m.meta.NodeID, DirectoryID: RandomID()}

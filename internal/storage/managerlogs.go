@@ -110,6 +110,7 @@ func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, clean bool) er
 		RecoveryPoint: recovery,
 		LogStart:      start,
 		SyncParent:    d.syncNames,
+		DiskFull:      &d.disk.full,
 		Events:        m.o.Events,
 	})
 	if err != nil {

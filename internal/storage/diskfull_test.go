@@ -1,0 +1,240 @@
+package storage
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quire-log/quire/internal/record"
+	"github.com/quire-log/quire/internal/vfs"
+)
+
+func anyBatch(t *testing.T, bytes int) record.Batch {
+	t.Helper()
+	b := record.NewBuilder()
+	b.Add(record.Record{Timestamp: time.Now().UnixMilli(), Key: []byte("k"), Value: make([]byte, bytes)})
+	out, err := b.Batch(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func isRefusedForRoom(err error) bool {
+	var full *DiskFullError
+	return errors.As(err, &full) && errors.Is(err, errDiskWatermark)
+}
+
+// At the watermark clients are refused, all else works; when there is room again they are not.
+func TestDiskFullIsAMode(t *testing.T) {
+	w := newWorld(t, "/data")
+	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
+	w.o.Cleaner = CleanerConfig{}
+	w.fs.SetCapacity(10_000_000)
+	w.bubble(func(t *testing.T) {
+		var m *Manager
+		w.watermarks(&m)
+		m = w.start()
+		m.Start()
+		l := created(t, m, "orders")
+		time.Sleep(2 * time.Second)
+		if info, err := w.fs.Stat("/data/" + reserveFile); err != nil || info.Size() != 80_000 {
+			t.Errorf("reserve: %v, %v", info, err)
+		}
+		n := 0
+		var err error
+		for ; n < 1000; n++ {
+			if _, err = l.Append(anyBatch(t, 50_000), AppendOptions{}); err != nil {
+				break
+			}
+			time.Sleep(1100 * time.Millisecond)
+		}
+		if !isRefusedForRoom(err) || n < 150 || n > 200 {
+			t.Fatalf("after %d batches: %v", n, err)
+		}
+		if s := m.DiskStates()[0]; !s.Full || !s.Filling {
+			t.Errorf("state %+v", s)
+		}
+		end := l.EndOffset()
+		if _, err := l.Append(record.Batch(append([]byte(nil), anyBatch(t, 100)...)), AppendOptions{Origin: FromCoordinator}); err != nil {
+			t.Errorf("a coordinator's append: %v", err)
+		}
+		if d, err := l.Read(0, ReadOptions{MaxBytes: 1 << 20, Limit: end}); err != nil || d.Size == 0 {
+			t.Errorf("read: %v", err)
+		} else {
+			d.Release()
+		}
+		created(t, m, "another")
+		// Something else takes the rest of the disk: the reserve is given up.
+		used, _ := w.fs.Usage("/data")
+		w.fs.SetCapacity(used.Total - used.Usable + 1000)
+		time.Sleep(3 * time.Second)
+		if _, err := w.fs.Stat("/data/" + reserveFile); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the reserve is there: %v", err)
+		}
+		if err := l.Flush(); err != nil {
+			t.Errorf("flush: %v", err)
+		}
+		w.fs.SetCapacity(12_000_000)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if _, err := l.Append(anyBatch(t, 1000), AppendOptions{}); err != nil {
+			t.Errorf("with room again: %v", err)
+		}
+		if m.DiskStates()[0].Full {
+			t.Error("full still")
+		}
+		kinds := ""
+		w.mu.Lock()
+		for _, e := range w.events {
+			if strings.HasPrefix(e.Kind, "disk-") {
+				kinds += e.Kind + " "
+			}
+		}
+		w.mu.Unlock()
+		if kinds != "disk-full disk-freed " {
+			t.Errorf("events %s", kinds)
+		}
+		if err := m.Close(1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A node starts on a disk without a free byte: the reserve gives it room.
+func TestDiskFullStart(t *testing.T) {
+	w := newWorld(t, "/data")
+	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
+	w.fs.SetCapacity(10_000_000)
+	w.bubble(func(t *testing.T) {
+		var m *Manager
+		w.watermarks(&m)
+		m = w.start()
+		m.Start()
+		l := created(t, m, "orders")
+		fill(t, l, 100)
+		time.Sleep(2 * time.Second)
+		m.Abort()
+		used, _ := w.fs.Usage("/data")
+		w.fs.SetCapacity(used.Total - used.Usable)
+		if used, _ := w.fs.Usage("/data"); used.Usable > 0 {
+			t.Fatalf("%d bytes are free", used.Usable)
+		}
+		m = w.start()
+		m.Start()
+		time.Sleep(2 * time.Second)
+		l = m.Log(TopicPartition{"orders", 0})
+		if l == nil || l.EndOffset() != 100 {
+			t.Fatalf("log %v", l)
+		}
+		if _, err := l.Append(anyBatch(t, 10), AppendOptions{}); !isRefusedForRoom(err) {
+			t.Errorf("append: %v", err)
+		}
+		if err := m.DeleteLog(TopicPartition{"orders", 0}); err != nil {
+			t.Errorf("a deletion gives room, and needs none: %v", err)
+		}
+		w.fs.SetCapacity(10_000_000)
+		time.Sleep(2 * time.Second)
+		if err := m.Close(1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The same on a real file system that fills up.
+func TestDiskFullReal(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Skipf("needs to mount a small tmpfs: %v", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	data := filepath.Join(dir, "data")
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Format(vfs.OS(), data, Meta{"test-cluster", 1, TopicID{1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	o := ManagerOptions{FS: vfs.OS(), Dirs: []string{data}, NodeID: 1, RecoveryThreads: 1, Disk: DiskOptions{WatermarkBytes: 300_000, ReserveBytes: 80_000}}
+	m, err := OpenManager(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.LoadLogs(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	m.watchDisks(t.Context())
+	l := created(t, m, "orders")
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // somebody else takes all there is
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(anyBatch(t, 10_000), AppendOptions{}); err == nil {
+		t.Error("an append without room")
+	}
+	m.watchDisks(t.Context())
+	if _, err := l.Append(anyBatch(t, 10), AppendOptions{}); !isRefusedForRoom(err) {
+		t.Errorf("append: %v", err)
+	}
+	if _, err := l.Append(anyBatch(t, 1000), AppendOptions{Origin: FromCoordinator}); err != nil {
+		t.Errorf("a coordinator's append into the reserve: %v", err)
+	}
+	m.Abort()
+	if m, err = OpenManager(o); err != nil {
+		t.Fatalf("start on the full disk: %v", err)
+	}
+	if err := m.LoadLogs(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	l = m.Log(TopicPartition{"orders", 0})
+	if l == nil || l.EndOffset() != 1 {
+		t.Fatalf("after the restart: %v", l)
+	}
+	m.watchDisks(t.Context())
+	if _, err := l.Append(anyBatch(t, 10), AppendOptions{}); !isRefusedForRoom(err) {
+		t.Errorf("append: %v", err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	m.watchDisks(t.Context())
+	if _, err := l.Append(anyBatch(t, 10), AppendOptions{}); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	if err := m.Close(1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFullIn(t *testing.T) {
+	for _, c := range []struct {
+		span       time.Duration
+		used, room int64
+		want       time.Duration
+		ok         bool
+	}{
+		{time.Second, 100, 100, 0, false},
+		{10 * time.Minute, 0, 100, 0, false},
+		{10 * time.Minute, -5, 100, 0, false},
+		{10 * time.Minute, 600, 18_000, 5 * time.Hour, true},
+		{10 * time.Minute, 600, -1, 0, true},
+		{10 * time.Minute, 1, 1 << 60, 0, false},
+	} {
+		if got, ok := fullIn(c.span, c.used, c.room); got != c.want || ok != c.ok {
+			t.Errorf("%v: %v, %v", c, got, ok)
+		}
+	}
+}
