@@ -21,6 +21,8 @@ type admin struct {
 	reqTimeout time.Duration
 	dial       *dialWatch
 	versions   *kmsg.ApiVersionsResponse // nil until asked
+
+	controllers *controllerRoute // nil: brokers are asked
 }
 
 const (
@@ -51,7 +53,20 @@ func newAdmin(env Env, c clientConfig, clientID string) (*admin, error) {
 	return nil, throw(kafkaException, "Failed to create new KafkaAdminClient").because(err)
 }
 
-func (a *admin) close() { a.cl.Close() }
+func (a *admin) close() {
+	if a.controllers != nil {
+		a.controllers.close()
+	}
+	a.cl.Close()
+}
+
+// request sends a request to whom it is for.
+func (a *admin) request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	if a.controllers != nil {
+		return a.controllers.request(ctx, a, req)
+	}
+	return a.cl.Request(ctx, req)
+}
 
 // connection returns what every client of the properties has in common. Each Java client wraps its error in words of its own.
 func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo.Opt, *dialWatch, error) {
@@ -106,7 +121,7 @@ func (a *admin) call(name string, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), a.apiTimeout)
 	defer cancel()
 	for backoff := dialBackoffMin; ; backoff = min(2*backoff, dialBackoffMax) {
-		resp, err := a.cl.Request(ctx, req)
+		resp, err := a.request(ctx, req)
 		var dialed *net.OpError
 		switch {
 		case err == nil:

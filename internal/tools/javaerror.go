@@ -11,6 +11,7 @@ import (
 type javaError struct {
 	class, message string
 	cause          error // nil: nothing but itself
+	blank          bool  // the message is there, and empty
 }
 
 func throw(class, message string) *javaError { return &javaError{class: class, message: message} }
@@ -43,7 +44,7 @@ const (
 
 // Error is what Java's toString prints.
 func (e *javaError) Error() string {
-	if e.message == "" {
+	if e.message == "" && !e.blank {
 		return e.class
 	}
 	return e.class + ": " + e.message
@@ -51,7 +52,7 @@ func (e *javaError) Error() string {
 
 // text is what Java's getMessage gives.
 func (e *javaError) text() string {
-	if e.message == "" {
+	if e.message == "" && !e.blank {
 		return "null"
 	}
 	return e.message
@@ -88,7 +89,7 @@ func brokerError(code int16, message *string) *javaError {
 	if message != nil {
 		text = *message
 	}
-	return throw(errorClass(e), text)
+	return &javaError{class: errorClass(e), message: text, blank: message != nil && text == ""}
 }
 
 // errorClass derives a class from an error's name: TOPIC_DELETION_DISABLED is thrown as TopicDeletionDisabledException.

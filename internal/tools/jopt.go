@@ -81,11 +81,12 @@ func (p *joptParser) lookup(name string) *joptOption {
 type joptSet struct {
 	parser *joptParser
 	values map[string][]string // by option: present even if empty when the option was given
+	order  []string            // the options as they were met
 }
 
 // parse reads a command line. Its errors are *joptError.
 func (p *joptParser) parse(args []string) (*joptSet, error) {
-	set := &joptSet{p, make(map[string][]string)}
+	set := &joptSet{parser: p, values: make(map[string][]string)}
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]
@@ -135,6 +136,7 @@ func (s *joptSet) add(o *joptOption, value string, hasValue bool, args []string)
 		given, args = append(given, args[0]), args[1:]
 	}
 	s.values[o.name] = given
+	s.order = append(s.order, o.name)
 	return args, nil
 }
 

@@ -72,6 +72,7 @@ func commands() []command {
 		{"serve", "run a node", Serve},
 		{"explain", "say why data is still there, or no longer", explain},
 		{"classic", "read, write, check and import logs of Kafka 0.7", classicCommand},
+		{"kafka-configs", "show and change what is configured: topics, brokers, quotas, credentials, ...", kafkaConfigs},
 		{"kafka-console-consumer", "print the records of a topic", kafkaConsoleConsumer},
 		{"kafka-console-producer", "write lines of standard input to a topic", kafkaConsoleProducer},
 		{"kafka-dump-log", "print what is in a log's files", kafkaDumpLog},
