@@ -47,7 +47,7 @@ func TestServe(t *testing.T) {
 			code <- Serve(Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Interrupted: func() <-chan os.Signal { return signals }},
 				[]string{file, "--override", "log.dirs=" + filepath.Join(dir, "data")})
 		}()
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(stdout.String(), "stops it cleanly"); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(stdout.String(), "stops it cleanly"); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("never ready:\n%s", stderr.String())
 			}
