@@ -121,7 +121,13 @@ func TestDiskFullStart(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		m.Abort()
 		used, _ := w.fs.Usage("/data")
-		w.fs.SetCapacity(used.Total - used.Usable)
+		filler, err := w.fs.OpenFile("/filler", createFlags, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := filler.WriteAt(make([]byte, used.Usable), 0); err != nil {
+			t.Fatal(err)
+		}
 		if used, _ := w.fs.Usage("/data"); used.Usable > 0 {
 			t.Fatalf("%d bytes are free", used.Usable)
 		}
@@ -138,8 +144,13 @@ func TestDiskFullStart(t *testing.T) {
 		if err := m.DeleteLog(TopicPartition{"orders", 0}); err != nil {
 			t.Errorf("a deletion gives room, and needs none: %v", err)
 		}
-		w.fs.SetCapacity(10_000_000)
+		if err := filler.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(2 * time.Second)
+		if m.DiskStates()[0].Full {
+			t.Error("full still")
+		}
 		if err := m.Close(1); err != nil {
 			t.Error(err)
 		}
