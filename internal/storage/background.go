@@ -56,7 +56,12 @@ func (m *Manager) Start() {
 		}
 	}
 	m.loops.Go(func() { m.remover.run(ctx, m) })
-	loop(0, m.o.Disk.CheckMs, m.watchDisks)
+	for _, d := range m.dirs {
+		if d.offline() == nil {
+			m.watchDisk(d, false)
+		}
+	}
+	loop(millis(m.o.Disk.CheckMs), m.o.Disk.CheckMs, m.watchDisks)
 	m.cleaner.start(ctx)
 }
 

@@ -57,12 +57,13 @@ type diskSample struct {
 func (m *Manager) watchDisks(context.Context) {
 	for _, d := range m.dirs {
 		if d.offline() == nil {
-			m.watchDisk(d)
+			m.watchDisk(d, true)
 		}
 	}
 }
 
-func (m *Manager) watchDisk(d *dataDir) {
+// watchDisk looks at one. The reserve is not made while a node starts: that should take no time.
+func (m *Manager) watchDisk(d *dataDir, makeReserve bool) {
 	o := m.o.Disk
 	usage, err := m.o.FS.Usage(d.path)
 	if err != nil || o.WatermarkBytes <= 0 {
@@ -92,7 +93,7 @@ func (m *Manager) watchDisk(d *dataDir) {
 		w.reserved = false
 		_ = m.o.FS.Remove(path.Join(d.path, reserveFile))
 		m.log.Warn("the reserve of a full data directory is given up", "directory", d.path, "bytes", reserve)
-	case !w.full.Load() && !w.reserved && reserve > 0 && usage.Usable > watermark+reserve:
+	case makeReserve && !w.full.Load() && !w.reserved && reserve > 0 && usage.Usable > watermark+reserve:
 		if w.reserved = m.writeReserve(d, reserve); w.reserved {
 			usage.Usable -= reserve
 			w.samples = nil // the reserve is not what fills the disk
