@@ -203,6 +203,9 @@ func (n *Node) openLogs() error {
 		SegmentDeleteDelayMs:      ms("log.segment.delete.delay.ms"),
 		Cleaner:                   cleanerConfig(config.Layers{Static: n.static}),
 		DiskPercent:               n.value("retention.disk.percent").Float(),
+		Disk: storage.DiskOptions{
+			WatermarkBytes: ms("disk.watermark.bytes"), ReserveBytes: ms("disk.reserve.bytes"), CheckMs: ms("disk.check.interval.ms"),
+		},
 		ConfigFor:                 func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
 		Events:                    n.event,
 		Log:                       n.loggers.named(loggerStorage),
