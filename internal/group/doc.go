@@ -20,6 +20,7 @@
 //	I6  nothing of a request is kept beyond its reply: requests may be views of a buffer
 //
 // One goroutine at a time uses a Shard. Effects are carried out in the order in which they came; the next event may be decided
-// once the records before it are replayed, before they are committed.
+// once the records before it are replayed, before they are committed. An append that was replayed and then turns out not to be
+// committed ends the Shard. What is read (OffsetFetch, descriptions, lists) is what is replayed.
 // Authorisation, FindCoordinator and which partition a group belongs to are package server's business.
 package group

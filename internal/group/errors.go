@@ -32,7 +32,6 @@ var (
 	codeUnsupportedAssignor  = kerr.UnsupportedAssignor.Code
 	codeStaleEpoch           = kerr.StaleMemberEpoch.Code
 	codeInvalidRegex         = kerr.InvalidRegularExpression.Code
-	codeInvalidProducerEpoch = kerr.InvalidProducerEpoch.Code
 )
 
 // codeOf is the code for what went wrong with an append.

@@ -49,7 +49,7 @@ func (s *Shard) ConsumerGroupHeartbeat(now time.Time, client Client, req *kmsg.C
 		return refuse(codeNoGroup, "Group %s is not a consumer group.", req.Group)
 	case req.MemberEpoch != 0:
 		return refuse(codeNoGroup, "Group %s not found.", req.Group)
-	case g != nil && g.classic != nil && !g.empty():
+	case g != nil && g.classic != nil && g.classic.state != stateEmpty:
 		var ok bool
 		if before, c, ok = g.classic.upgrade(now); !ok {
 			return refuse(codeNoGroup, "Group %s is not a consumer group.", req.Group)

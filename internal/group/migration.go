@@ -32,7 +32,11 @@ func (c *classicGroup) upgrade(now time.Time) ([]Record, *consumerGroup, bool) {
 	recs := []Record{tombstone(&kmeta.GroupMetadataKey{Group: name})}
 	var targets, currents []Record
 	for _, m := range c.members {
-		sub, _, err := kmeta.ReadSubscription(m.protocols[0].metadata)
+		said := m.metadata(c.protocol)
+		if said == nil {
+			said = m.protocols[0].metadata // it joined after the protocol was chosen
+		}
+		sub, _, err := kmeta.ReadSubscription(said)
 		if err != nil {
 			return nil, nil, false
 		}
