@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -168,7 +169,7 @@ var families = [][]string{
 func brokerSynonyms(o *Option, l Layers) []Synonym {
 	keys := []string{o.Key}
 	for _, f := range families {
-		if o.Key == f[0] || o.Key != "log.flush.scheduler.interval.ms" && contains(f, o.Key) {
+		if o.Key == f[0] || o.Key != "log.flush.scheduler.interval.ms" && slices.Contains(f, o.Key) {
 			keys = f
 		}
 	}
@@ -191,15 +192,6 @@ func brokerSynonyms(o *Option, l Layers) []Synonym {
 		}
 	}
 	return nil
-}
-
-func contains(list []string, s string) bool {
-	for _, t := range list {
-		if s == t {
-			return true
-		}
-	}
-	return false
 }
 
 func secretless(o *Option, s Synonym) Synonym {
