@@ -39,7 +39,7 @@ func (n *Node) startGroups(img *metadata.Image) {
 
 // leastRebalanceDelay is how long the first rebalance of a group waits for more members at least, and again for each that comes. Where
 // the setting says 0, Kafka's timers still take some milliseconds, and members that start together are in one generation.
-const leastRebalanceDelay = 10 * time.Millisecond
+const leastRebalanceDelay = 30 * time.Millisecond
 
 // groupConfig is what the file and the cluster say of groups.
 func (n *Node) groupConfig(img *metadata.Image) group.Config {
