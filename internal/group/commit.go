@@ -153,6 +153,8 @@ func (p permission) code(topic kmeta.UUID, partition int32) int16 {
 func (s *Shard) mayCommit(now time.Time, req *kmsg.OffsetCommitRequest) permission {
 	g := s.groups[req.Group]
 	switch {
+	case len(req.Group) > maxName:
+		return permission{all: codeInvalidGroup}
 	case g == nil && req.Generation < 0:
 		return permission{}
 	case g == nil && req.Version >= 9:
@@ -175,6 +177,8 @@ func (s *Shard) mayCommit(now time.Time, req *kmsg.OffsetCommitRequest) permissi
 func (s *Shard) mayCommitTxn(req *kmsg.TxnOffsetCommitRequest) permission {
 	g := s.groups[req.Group]
 	switch {
+	case len(req.Group) > maxName:
+		return permission{all: codeInvalidGroup}
 	case g == nil && req.Generation < 0:
 		return permission{}
 	case g == nil:

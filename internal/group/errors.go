@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/quire-log/quire/internal/kmeta"
 )
 
 // The codes that groups answer with.
@@ -45,3 +47,6 @@ func codeOf(err error) int16 {
 	}
 	return kerr.UnknownServerError.Code
 }
+
+// maxName bounds what goes into keys and non-flexible records, with room for what the coordinator adds to make an id of a name.
+const maxName = kmeta.MaxPlainString - len("-00000000-0000-0000-0000-000000000000")

@@ -113,6 +113,8 @@ func (s *Shard) checkHeartbeat(req *kmsg.ConsumerGroupHeartbeatRequest) (int16, 
 	switch {
 	case strings.TrimSpace(req.Group) == "":
 		return codeInvalidRequest, "GroupId can't be empty."
+	case len(req.Group) > maxName || len(req.MemberID) > maxName || len(text(req.InstanceID)) > maxName || len(text(req.SubscribedTopicRegex)) > maxName:
+		return codeInvalidRequest, fmt.Sprintf("GroupId, MemberId, InstanceId and SubscribedTopicRegex can't be longer than %d bytes.", maxName)
 	case blank(req.InstanceID):
 		return codeInvalidRequest, "InstanceId can't be empty."
 	case blank(req.RackID):

@@ -22,8 +22,11 @@ func (s *Shard) JoinGroup(now time.Time, client Client, req *kmsg.JoinGroupReque
 	session := time.Duration(req.SessionTimeoutMillis) * time.Millisecond
 	g := s.groups[req.Group]
 	switch {
-	case req.Group == "":
+	case req.Group == "" || len(req.Group) > maxName:
 		return refuse(codeInvalidGroup)
+	case len(client.ID) > maxName || len(req.MemberID) > kmeta.MaxPlainString || len(text(req.InstanceID)) > maxName || len(req.ProtocolType) > maxName ||
+		slices.ContainsFunc(req.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return len(p.Name) > maxName }):
+		return refuse(codeInvalidRequest)
 	case session < s.config.MinSessionTimeout || session > s.config.MaxSessionTimeout:
 		return refuse(codeInvalidSession)
 	case g != nil && g.other != nil:

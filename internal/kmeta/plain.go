@@ -87,9 +87,12 @@ func readPlainNullableArray[T any](d *decoder, least int, elem func(*decoder) T)
 	return readElements(d, d.plainLength(int(d.int32()), least, "array"), elem)
 }
 
+// MaxPlainString is the longest string that what is not flexible can say: names in keys above all.
+const MaxPlainString = math.MaxInt16
+
 func appendPlainString(dst []byte, s string) []byte {
-	// A longer string cannot have come over the wire, whose strings have the same limit.
-	s = s[:min(len(s), math.MaxInt16)]
+	// Flexible requests may bring longer ones: coordinators refuse these before they decide anything. See MaxPlainString.
+	s = s[:min(len(s), MaxPlainString)]
 	return append(binary.BigEndian.AppendUint16(dst, uint16(len(s))), s...)
 }
 
