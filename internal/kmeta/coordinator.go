@@ -94,7 +94,9 @@ type KeyTypeError struct {
 	Type int16
 }
 
-func (e *KeyTypeError) Error() string { return fmt.Sprintf("%s: unknown type %d of key", e.Log, e.Type) }
+func (e *KeyTypeError) Error() string {
+	return fmt.Sprintf("%s: unknown type %d of key", e.Log, e.Type)
+}
 
 // AppendKeyJSON appends a key as Kafka prints it: {"type":1,"data":{"group":"g","topic":"t","partition":0}}. Its message
 // formatters print the type as a number, kafka-dump-log as a string.
