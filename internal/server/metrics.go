@@ -65,7 +65,7 @@ func newMetrics(n *Node) *metrics {
 	m.desc.logEnd = desc("quire_log_end_offset", "Offset that the next record of a partition gets.", "topic", "partition")
 	m.desc.highWatermark = desc("quire_high_watermark", "First offset of a partition that consumers do not see yet.", "topic", "partition")
 	m.desc.logBytes = desc("quire_log_bytes", "Bytes of a partition's segments.", "topic", "partition")
-	m.registry.MustRegister(m, dataLife{n, newDataLifeDescs()})
+	m.registry.MustRegister(m, dataLife{n, newDataLifeDescs()}, newLagMetrics(n))
 	return m
 }
 

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quire-log/quire/internal/record"
+)
+
+// The lag of a group is what is left to read and how old that is; never negative, and counted from the log's start when what was
+// committed is gone.
+func TestGroupLag(t *testing.T) {
+	n, c := groupsNode(t, "", "admin.listener", "127.0.0.1:0")
+	for range 4 {
+		c.put("t", pack(t, nil, "a", "b", "c"))
+	}
+	b := record.NewBuilder()
+	b.Add(record.Record{Timestamp: time.Now().Add(-time.Hour).UnixMilli(), Value: []byte("old")})
+	old, err := b.Batch(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.put("t", old)
+	for _, q := range []struct {
+		committed, records int64
+		aged               bool // an hour, or nearly nothing
+	}{{0, 13, false}, {7, 6, false}, {12, 1, true}, {13, 0, false}, {99, 0, false}} {
+		c.ask(commitOf("g", "t", q.committed))
+		lags, complete := n.groupLags(10)
+		if len(lags) != 1 || !complete {
+			t.Fatalf("%+v, %v", lags, complete)
+		}
+		l := lags[0]
+		if l.records != q.records || l.committed != q.committed || (l.age > 59*time.Minute) != q.aged || l.age > 61*time.Minute {
+			t.Errorf("committed %d: %+v", q.committed, l)
+		}
+	}
+	if _, err := n.replicas.Partition("t", 0).DeleteRecords(6); err != nil {
+		t.Fatal(err)
+	}
+	c.ask(commitOf("g", "t", 2))
+	if lags, _ := n.groupLags(10); lags[0].records != 7 {
+		t.Errorf("after deletion: %+v", lags)
+	}
+	c.ask(commitOf("h", "t", 2))
+	if lags, complete := n.groupLags(1); len(lags) != 1 || complete {
+		t.Errorf("%d lags of two, complete %v", len(lags), complete)
+	}
+	get := func(path string) string {
+		r, err := http.Get("http://" + n.AdminAddr() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	text := get("/metrics")
+	for _, want := range []string{`quire_group_lag_records{group="g",partition="0",topic="t"} 7`, `quire_group_committed_offset{group="h",partition="0",topic="t"} 2`, "quire_group_lag_complete 1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	var events []map[string]any
+	if err := json.Unmarshal([]byte(get("/groups/events?group=g")), &events); err != nil {
+		t.Error(err)
+	}
+}
