@@ -179,7 +179,7 @@ func TestDescribeConfigsOf(t *testing.T) {
 		{resourceBroker, "1", []string{"node.id", "log.dirs"}, 0, "", 2},
 		{resourceBroker, "77", nil, 42, "Unexpected broker id, expected 1 or empty string, but received 77", 0},
 		{resourceBroker, "one", nil, 42, "Broker id must be an integer, but it is: one", 0},
-		{resourceBrokerLogger, "1", nil, 0, "", 7},
+		{resourceBrokerLogger, "1", nil, 0, "", 8},
 		{resourceBrokerLogger, "", nil, 42, "Broker id must not be empty", 0},
 		{resourceBrokerLogger, "2", nil, 42, "Unexpected broker id, expected 1 but received 2", 0},
 		{resourceGroup, "g", nil, 0, "", 17},
