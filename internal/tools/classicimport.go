@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -65,7 +66,9 @@ func classicImport(env Env, args []string) int {
 	if *topic == "" || *server == "" {
 		return f.wrong(errors.New("--topic and --bootstrap-server are needed"))
 	}
-	i := importer{env: env, name: f.name, topic: *topic, skip: *skip, config: clientConfig{}}
+	complaints := &sharedWriter{w: env.Stderr}
+	defer complaints.close()
+	i := importer{env: env, complaints: complaints, name: f.name, topic: *topic, skip: *skip, config: clientConfig{}}
 	if *properties != "" {
 		read, err := loadProperties(*properties)
 		if err != nil {
@@ -100,6 +103,7 @@ func classicImport(env Env, args []string) int {
 	interrupted := ctx.Err() != nil
 	cancel()
 	<-watched
+	complaints.close()
 	switch {
 	case interrupted:
 		fmt.Fprintf(env.Stderr, "%s: interrupted; run it again to go on\n", f.name)
@@ -141,17 +145,19 @@ func importJobs(logs []classicLog, partition int32) ([]importJob, error) {
 
 // An importer is one run of import.
 type importer struct {
-	env     Env
-	name    string
-	topic   string
-	skip    bool
-	config  clientConfig
-	conn    []kgo.Opt
-	skipped int
+	env Env
+	// complaints is standard error, to which the clients' own goroutines write, too.
+	complaints io.Writer
+	name       string
+	topic      string
+	skip       bool
+	config     clientConfig
+	conn       []kgo.Opt
+	skipped    int
 }
 
 func (i *importer) run(ctx context.Context, jobs []importJob) (err error) {
-	if i.conn, _, err = i.config.connection(i.env.Stderr, "Producer", "quire-classic-import"); err != nil {
+	if i.conn, _, err = i.config.connection(i.complaints, "Producer", "quire-classic-import"); err != nil {
 		return err
 	}
 	if err := i.makeTopic(ctx, jobs); err != nil {
@@ -280,7 +286,7 @@ func (i *importer) invalid(ctx context.Context, b *importBatch, item classic.Ite
 	err := fmt.Errorf("%s: no valid entry at byte %d, offset %d: %w", item.File, item.Pos, item.Offset, fault)
 	if i.skip {
 		i.skipped++
-		fmt.Fprintf(i.env.Stderr, "%s: %s: %v\n", i.name, b.source, err)
+		fmt.Fprintf(i.complaints, "%s: %s: %v\n", i.name, b.source, err)
 		return nil
 	}
 	if e := b.send(ctx); e != nil {
@@ -487,6 +493,28 @@ func (i *importer) lastWithin(ctx context.Context, job importJob, from, to int64
 		})
 	}
 	return last, found, nil
+}
+
+// A sharedWriter is a writer for several goroutines, some of which a client does not wait for: after close it takes nothing.
+type sharedWriter struct {
+	mu     sync.Mutex // guards the fields below, and is held over writes
+	w      io.Writer
+	closed bool
+}
+
+func (s *sharedWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return len(p), nil
+	}
+	return s.w.Write(p)
+}
+
+func (s *sharedWriter) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 }
 
 // An importBar shows progress on a terminal; elsewhere it does nothing.
