@@ -100,7 +100,7 @@ func (n *Node) lookUp(ctx context.Context, view *view, r *kmsg.MetadataRequest, 
 			rt.ErrorCode = kerr.InvalidTopicException.Code
 		default:
 			rt.ErrorCode = kerr.UnknownTopicOrPartition.Code
-			if create && !rt.IsInternal {
+			if create && name != sharesTopic {
 				missing = append(missing, name)
 			}
 		}
@@ -121,13 +121,15 @@ func (n *Node) lookUp(ctx context.Context, view *view, r *kmsg.MetadataRequest, 
 	}
 }
 
-// createMissing creates topics with the broker's defaults, and returns the code to answer for each.
+// createMissing creates topics with the broker's defaults, those of coordinators with theirs, and returns the code to answer for each.
 func (n *Node) createMissing(ctx context.Context, names []string) map[string]int16 {
 	r := kmsg.NewPtrCreateTopicsRequest()
 	r.Version = 7
 	for _, name := range names {
 		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
+		if t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1; isInternal(name) {
+			t = n.internalTopic(name)
+		}
 		r.Topics = append(r.Topics, t)
 	}
 	codes := make(map[string]int16, len(names))
@@ -156,7 +158,7 @@ func (n *Node) refuseMetadata(r *kmsg.MetadataRequest, resp *kmsg.MetadataRespon
 
 // isInternal tells whether a topic is the coordinators'.
 func isInternal(topic string) bool {
-	return topic == "__consumer_offsets" || topic == "__transaction_state" || topic == "__share_group_state"
+	return topic == offsetsTopic || topic == transactionsTopic || topic == sharesTopic
 }
 
 // A view is an image as a client of one listener sees it.
