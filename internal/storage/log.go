@@ -17,7 +17,9 @@ type LogOptions struct {
 	Dir       string // the partition's directory, such as /data/orders-3; created if missing
 	Partition TopicPartition
 	TopicID   TopicID // zero: not known; else written to partition.metadata before the first byte of data, and compared with what is there
-	Config    Config
+	// TopicIDRead: TopicID is what partition.metadata says, a moment ago.
+	TopicIDRead bool
+	Config      Config
 	// What the data directory's checkpoints say. Clean is whether it was stopped cleanly.
 	Clean         bool
 	RecoveryPoint Offset

@@ -83,7 +83,7 @@ func (m *Manager) load(d *dataDir, f foundDir, keep func(TopicPartition, TopicID
 			return
 		}
 	default:
-		err = m.open(d, f.tp, id, d.clean)
+		err = m.open(d, f.tp, id, true, d.clean)
 	}
 	if err != nil {
 		m.log.Error("log cannot be opened: its partition is offline, its files stay as they are", "partition", f.tp.String(), "directory", dir, "error", err)
@@ -96,7 +96,7 @@ func (m *Manager) load(d *dataDir, f foundDir, keep func(TopicPartition, TopicID
 }
 
 // open opens the log of tp in d, whose entries in the checkpoints hold for it. The caller holds tp's stripe.
-func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, clean bool) error {
+func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, idRead, clean bool) error {
 	d.mu.Lock()
 	recovery, start := d.checkpoints[recoveryPoints].kept[tp], d.checkpoints[logStarts].kept[tp]
 	d.mu.Unlock()
@@ -105,6 +105,7 @@ func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, clean bool) er
 		Dir:           path.Join(d.path, tp.String()),
 		Partition:     tp,
 		TopicID:       id,
+		TopicIDRead:   idRead,
 		Config:        m.o.ConfigFor(tp.Topic),
 		Clean:         clean,
 		RecoveryPoint: recovery,
@@ -230,7 +231,7 @@ func (m *Manager) createIn(d *dataDir, tp TopicPartition, id TopicID) error {
 	}
 	dir := path.Join(d.path, tp.String())
 	_, statErr := m.o.FS.Stat(dir)
-	err := m.open(d, tp, id, true)
+	err := m.open(d, tp, id, false, true)
 	if err != nil && errors.Is(statErr, fs.ErrNotExist) {
 		_ = m.o.FS.RemoveAll(dir) // it never held anything, but the next start would call it stray
 	}

@@ -22,7 +22,7 @@ func OpenLog(o LogOptions) (*Log, error) {
 	l.config.Store(&o.Config)
 	l.segments.Store(nil)
 	l.flushed.Store(nowMs())
-	op := &opening{Log: l, clean: o.Clean && !o.Metadata, logStart: max(o.LogStart, 0), recoveryPoint: o.RecoveryPoint, wantID: o.TopicID}
+	op := &opening{Log: l, clean: o.Clean && !o.Metadata, logStart: max(o.LogStart, 0), recoveryPoint: o.RecoveryPoint, wantID: o.TopicID, idRead: o.TopicIDRead}
 	if o.Metadata {
 		op.recoveryPoint = 0
 	}
@@ -51,6 +51,7 @@ type opening struct {
 	logStart      Offset
 	recoveryPoint Offset
 	wantID        TopicID
+	idRead        bool // wantID is what partition.metadata says
 
 	list    listing
 	created bool // files or the directory: their names are to be fsynced
@@ -111,8 +112,8 @@ func (op *opening) run() error {
 		if err := op.at.fs.SyncDir(op.Dir()); err != nil {
 			return err
 		}
-		op.active.named = true
 	}
+	op.active.named = op.created || op.clean // a clean stop left durable names
 	if op.newDir {
 		return op.syncParent()
 	}
@@ -308,6 +309,10 @@ func (op *opening) completeSwaps(swaps []string) error {
 // identify compares the topic id with the directory's, or writes it down, before any data is.
 func (op *opening) identify() error {
 	name := op.at.path(partitionMetaName)
+	if op.idRead && op.list.meta && op.wantID != (TopicID{}) {
+		op.topicID = op.wantID
+		return nil
+	}
 	if op.list.meta {
 		id, err := readPartitionMetadata(op.at.fs, name)
 		switch {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 	"time"
 )
 
@@ -20,11 +21,22 @@ type osFS struct{}
 type osFile struct{ *os.File }
 
 func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	f, err := os.OpenFile(name, flag, perm)
+	fd, err := openRetrying(name, flag, uint32(perm.Perm()))
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return &osFile{f}, nil
+	return &osFile{os.NewFile(uintptr(fd), name)}, nil
+}
+
+// openRetrying is what os.OpenFile does, less the system calls by which that finds out that a regular file cannot be polled:
+// a start opens some files for each of thousands of logs.
+func openRetrying(name string, flag int, perm uint32) (int, error) {
+	for {
+		fd, err := syscall.Open(name, flag|syscall.O_CLOEXEC, perm)
+		if err != syscall.EINTR {
+			return fd, err
+		}
+	}
 }
 
 func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
