@@ -20,7 +20,7 @@ func (n *Node) handleAddOffsetsToTxn(ctx context.Context, req *wire.Request) wir
 	}
 	resp := m.ResponseKind().(*kmsg.AddOffsetsToTxnResponse)
 	p := txn.Producer{TransactionalID: m.TransactionalID, ID: m.ProducerID, Epoch: m.ProducerEpoch}
-	code := n.transactions.addPartitions(ctx, p, n.offsetsOf(n.controller.Image(), m.Group), txn.V0)
+	code := n.transactions.addPartitions(ctx, p, n.offsetsOf(n.controller.Image(), m.Group), txn.V0, nil)
 	resp.ErrorCode = txnCode(code, m.Version >= 2, m.Version >= 4)
 	return wire.Reply(resp)
 }

@@ -80,7 +80,7 @@ func (n *Node) addToTxn(ctx context.Context, img *metadata.Image, p txn.Producer
 		}
 		whole = code
 	} else {
-		whole = n.transactions.addPartitions(ctx, p, list, protocol)
+		whole = n.transactions.addPartitions(ctx, p, list, protocol, nil)
 	}
 	for i := range codes {
 		codes[i] = txnCode(whole, version >= 2, version >= 5)

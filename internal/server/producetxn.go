@@ -20,6 +20,7 @@ const (
 // A txnCheck is what the transaction's coordinator said of one partition of a request. The zero one is of batches outside transactions.
 type txnCheck struct {
 	code         int16
+	sequence     int32                 // the batch's first
 	verification *storage.Verification // to be handed on with the append; nil: none is needed
 	log          *storage.Log
 }
@@ -54,7 +55,7 @@ func (n *Node) checkTransaction(ctx context.Context, req *wire.Request, img *met
 			log := p.Log()
 			v := log.BeginVerification(b.ProducerID(), b.ProducerEpoch(), b.BaseSequence())
 			check := &checks[len(checks)-1]
-			check.verification, check.log = v, log
+			check.verification, check.log, check.sequence = v, log, b.BaseSequence()
 			if v.Open() {
 				continue
 			}
@@ -75,7 +76,12 @@ func (n *Node) checkTransaction(ctx context.Context, req *wire.Request, img *met
 	var whole int16
 	if adds {
 		req.Waits()
-		whole = n.transactions.addPartitions(ctx, producer, list, txn.V2)
+		whole = n.transactions.addPartitions(ctx, producer, list, txn.V2, func() {
+			for _, at := range asked {
+				c := &checks[at]
+				c.verification = c.log.BeginVerification(producer.ID, producer.Epoch, c.sequence)
+			}
+		})
 	} else {
 		each, whole = n.transactions.verify(producer, list)
 	}

@@ -30,7 +30,9 @@ type txnMachine struct {
 	records []coordRecord // scratch
 }
 
-func (m *txnMachine) replay(e coordEntry) error        { return m.Replay(txn.Record{Key: e.key, Value: e.value}) }
+func (m *txnMachine) replay(e coordEntry) error {
+	return m.Replay(txn.Record{Key: e.key, Value: e.value})
+}
 func (*txnMachine) replayMarker(int64, int16, bool)    {} // nobody writes into this log within a transaction
 func (m *txnMachine) loaded(now time.Time)             { m.Loaded(now) }
 func (m *txnMachine) unload()                          { m.Unload() }
@@ -104,9 +106,13 @@ func onTxn[T any](t *transactions, id string, decide func(m *txnMachine, now tim
 }
 
 // addPartitions makes partitions part of a transaction. While the producer's last one still ends it waits for that, as long as
-// add.partitions.to.txn.retry.backoff.max.ms allows, which spares clients their own pauses.
-func (t *transactions) addPartitions(ctx context.Context, p txn.Producer, partitions []kmeta.TxnPartitions, version int16) int16 {
+// add.partitions.to.txn.retry.backoff.max.ms allows, which spares clients their own pauses. before, if not nil, is called before each
+// question: leave to open a transaction that was got before the last one's marker is worth nothing after it.
+func (t *transactions) addPartitions(ctx context.Context, p txn.Producer, partitions []kmeta.TxnPartitions, version int16, before func()) int16 {
 	return t.patiently(ctx, p.TransactionalID, func() int16 {
+		if before != nil {
+			before()
+		}
 		answer, err := onTxn(t, p.TransactionalID, func(m *txnMachine, now time.Time, reply func(int16)) txn.Effect {
 			return m.AddPartitions(now, p, partitions, version, reply)
 		})

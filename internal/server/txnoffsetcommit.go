@@ -62,7 +62,7 @@ func (n *Node) verifyOffsets(ctx context.Context, img *metadata.Image, m *kmsg.T
 	list := n.offsetsOf(img, m.Group)
 	var code int16
 	if adds {
-		code = n.transactions.addPartitions(ctx, producer, list, txn.V2)
+		code = n.transactions.addPartitions(ctx, producer, list, txn.V2, func() { v = log.BeginVerification(m.ProducerID, m.ProducerEpoch, 0) })
 	} else {
 		var each []int16
 		if each, code = n.transactions.verify(producer, list); code == codeNone {
