@@ -280,3 +280,100 @@ func entryNames(fsys interface {
 	}
 	return names
 }
+
+// A month of a node's life: a record each hour. What delete.retention.ms keeps of a deleted key is there for as long, and then gone;
+// what retention.ms keeps is never younger nor much older than it says.
+func TestMonthOfData(t *testing.T) {
+	const hour, day = int64(3600_000), 24 * int64(3600_000)
+	w := cleaning(t, nil)
+	w.o.ConfigFor = func(topic string) Config {
+		c := DefaultConfig()
+		c.SegmentMs, c.FileDeleteDelayMs, c.DeleteRetentionMs = 6*hour, 60_000, 7*day
+		c.RetentionMs = 7 * day
+		if topic == "table" {
+			c.Compact, c.Delete, c.MinCleanableDirtyRatio = true, false, 0
+		}
+		return c
+	}
+	w.o.Cleaner.BackoffMs = 60_000
+	w.o.RetentionCheckMs, w.o.InitialTaskDelayMs = 300_000, 30_000
+	w.bubble(func(t *testing.T) {
+		var m *Manager
+		w.watermarks(&m)
+		m = w.start()
+		m.Start()
+		events, table := created(t, m, "events"), created(t, m, "table")
+		put := func(l *Log, key string, value []byte) {
+			t.Helper()
+			b := record.NewBuilder()
+			b.Add(record.Record{Timestamp: time.Now().UnixMilli(), Key: []byte(key), Value: value})
+			bytes, err := b.Batch(nil)
+			if err == nil {
+				_, err = l.Append(bytes, AppendOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		put(table, "gone", []byte("v"))
+		put(table, "gone", nil)
+		has := func() (tombstone, value bool) {
+			k := keyedRecords(t, table)
+			return strings.Contains(k, "gone=null"), strings.Contains(k, "gone=v")
+		}
+		for h := range int64(30 * 24) {
+			put(events, fmt.Sprint(h), []byte("e"))
+			put(table, fmt.Sprint("k", h%5), []byte("v"))
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			tombstone, value := has()
+			if age := time.Since(begun).Milliseconds(); age < 7*day && !tombstone || age > 8*day+2*hour && tombstone || age > 9*hour && value {
+				t.Fatalf("after %d hours: tombstone %v, value %v", h, tombstone, value)
+			}
+			oldest, err := events.OffsetForTime(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if age := time.Now().UnixMilli() - oldest.Timestamp; age > 7*day+7*hour || h > 8*24 && age < 7*day-hour {
+				t.Fatalf("after %d hours the oldest event is %d hours old", h, age/hour)
+			}
+		}
+		if n := len(strings.Fields(keyedRecords(t, table))); n > 5+7 {
+			t.Errorf("the table has %d records for 5 keys", n)
+		}
+		if err := m.Close(1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// keyedRecords prints what a log holds, as key=value.
+func keyedRecords(t *testing.T, l *Log) string {
+	t.Helper()
+	var out strings.Builder
+	var r record.Reader
+	for _, s := range l.list() {
+		f, err := s.acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, fault, err := walkEntries(f, s.size.Load(), func(_ int64, e record.Entry) error {
+			if err := r.ResetEntry(e, 1<<20); err != nil {
+				return err
+			}
+			for r.Next() {
+				value := "null"
+				if r.Record().Value != nil {
+					value = string(r.Record().Value)
+				}
+				fmt.Fprintf(&out, "%s=%s ", r.Record().Key, value)
+			}
+			return r.Err()
+		}); fault != nil || err != nil {
+			t.Fatal(fault, err)
+		}
+		s.release()
+	}
+	return out.String()
+}
