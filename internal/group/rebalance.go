@@ -295,7 +295,13 @@ func (s *Shard) LeaveGroup(now time.Time, req *kmsg.LeaveGroupRequest, reply fun
 	case g != nil && g.consumer != nil:
 		return done(g.consumer.classicLeave(now, req, resp))
 	case g == nil || g.classic == nil:
-		resp.ErrorCode = codeUnknownMember
+		if req.Version < 3 {
+			resp.ErrorCode = codeUnknownMember
+			return done(Effect{})
+		}
+		for _, l := range req.Members {
+			resp.Members = append(resp.Members, kmsg.LeaveGroupResponseMember{MemberID: l.MemberID, InstanceID: l.InstanceID, ErrorCode: codeUnknownMember})
+		}
 		return done(Effect{})
 	}
 	c := g.classic

@@ -58,9 +58,13 @@ func (n *Node) handleSyncGroup(ctx context.Context, req *wire.Request) wire.Resp
 	if err := req.Decode(&r); err != nil {
 		return wire.Close(err)
 	}
-	resp, code := askGroup(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.SyncGroupResponse)) effect {
-		return m.effect(m.SyncGroup(now, &r, reply))
-	})
+	var resp *kmsg.SyncGroupResponse
+	code := kerr.InconsistentGroupProtocol
+	if r.Version < 5 || r.ProtocolType != nil && r.Protocol != nil { // from then on they must be named
+		resp, code = askGroup(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.SyncGroupResponse)) effect {
+			return m.effect(m.SyncGroup(now, &r, reply))
+		})
+	}
 	if code != nil {
 		resp = r.ResponseKind().(*kmsg.SyncGroupResponse)
 		resp.ErrorCode, resp.MemberAssignment = code.Code, []byte{}
