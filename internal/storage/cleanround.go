@@ -73,6 +73,10 @@ func (c *cleanRound) run(ctx context.Context, l *Log, first, limit Offset, now i
 	if err != nil {
 		return 0, c.stats, errors.Join(errCleaningAborted, err)
 	}
+	// What is beyond the recovery point tells a recovery more than its records: the leader epochs (I8). So nothing of it goes.
+	if err := l.flushTo(limit); err != nil {
+		return 0, c.stats, err
+	}
 	if err := c.fillMap(first, limit); err != nil {
 		return 0, c.stats, err
 	}
