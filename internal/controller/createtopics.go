@@ -183,9 +183,6 @@ func (c *Controller) checkOverrides(img *metadata.Image, t *kmsg.CreateTopicsReq
 		if kv.Value == nil {
 			return nil, refuse(kerr.InvalidConfig, "Null value not supported for topic configs: "+kv.Name)
 		}
-		if _, twice := overrides[kv.Name]; twice {
-			return nil, refuse(kerr.InvalidRequest, fmt.Sprintf("Error due to duplicate config keys: %s", kv.Name))
-		}
 		if err := checkLength(*kv.Value); err != nil {
 			return nil, err
 		}
