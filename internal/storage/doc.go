@@ -12,6 +12,9 @@
 //	I7  a file is unlinked only after its name ended in .deleted, and read on by those who hold a Region of it
 //	I8  of leader-epoch-checkpoint, every line that begins below the recovery point is durable; a recovery reads the others
 //	    from the batches beyond it
+//	I9  compaction changes no record, offset, or order: each segment's list entry is replaced whole, by one durable swap, and a crash at
+//	    any point leaves what was or what is
+//	I10 decisions about deleting and cleaning are functions of a log's state and the time, and are explained by the same rules
 //
 // One goroutine at a time appends or truncates (mu), any number read without a lock. Replication, sockets, and Kafka's
 // error codes are not known here: it deals in bytes, offsets and epochs.
