@@ -62,6 +62,9 @@ func (a *admin) close() {
 
 // request sends a request to whom it is for.
 func (a *admin) request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	if r, ok := req.(*brokerRequest); ok {
+		return a.cl.Broker(int(r.broker)).RetriableRequest(ctx, r.Request)
+	}
 	if a.controllers != nil {
 		return a.controllers.request(ctx, a, req)
 	}

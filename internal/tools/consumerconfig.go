@@ -116,7 +116,7 @@ func (config *consumerConfig) group(id string) []kgo.Opt {
 		kgo.AutoCommitInterval(max(config.commitEach, 100*time.Millisecond)),
 	}
 	if config.protocol == "consumer" {
-		opts = append(opts, kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer())
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.ServerSideBalancer()) // which asks for the assignor "uniform", the one that a broker takes when Java's consumer names none
 	}
 	if config.instance != "" {
 		opts = append(opts, kgo.InstanceID(config.instance))

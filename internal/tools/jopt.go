@@ -45,7 +45,7 @@ type joptOption struct {
 // The two options that every tool has.
 var (
 	helpOption    = joptOption{name: "help", help: "Print usage information.", forHelp: true}
-	versionOption = joptOption{name: "version", help: "Display Kafka version."}
+	versionOption = joptOption{name: "version", help: "Display Kafka version.", forHelp: true}
 )
 
 // A joptError is a complaint about the command line; class is that of the Java exception, which some tools print.
