@@ -39,6 +39,9 @@ func (s *Shard) EndTxn(now time.Time, req End, freshID int64, reply func(Ended))
 		again = req.ID == t.producerID && int32(req.Epoch)+1 == int32(t.epoch) ||
 			req.ID == t.previousID && req.Epoch == exhausted && t.epoch == 0 // it got another producer id
 	}
+	if v2 && t.state.prepared() && (req.ID == t.producerID && current || req.ID == t.nextID && req.Epoch == 0) {
+		return fail(codeConcurrent) // the next transaction's end, by what the answer to the last one said
+	}
 	if req.ID != t.producerID && !again {
 		return fail(codeInvalidMapping)
 	}
