@@ -25,8 +25,9 @@ func (n *Node) startGroups(img *metadata.Image) {
 	n.groups = &shards[*groupMachine]{
 		topic: offsetsTopic, node: n.id,
 		make: func(int32) *groupMachine {
+			// The newest image, not the one that clients see yet: it is the one that onImage speaks of.
 			return &groupMachine{node: n, Shard: group.NewShard(group.Options{
-				Config: n.groupConfig(n.controller.Image()), Image: n.controller.Image, OnEvent: n.groupEvents.add,
+				Config: n.groupConfig(n.newest.Load()), Image: n.newest.Load, OnEvent: n.groupEvents.add,
 			})}
 		},
 		find:       func(partition int32) *replica.Partition { return n.replicas.Partition(offsetsTopic, partition) },
@@ -90,7 +91,12 @@ func (m *groupMachine) replayMarker(producerID int64, producerEpoch int16, commi
 	m.ReplayMarker(producerID, producerEpoch, commit)
 }
 
-func (m *groupMachine) loaded(now time.Time)         { m.Loaded(now) }
+// loaded looks at the configuration again, since what changed during the load was not heard of.
+func (m *groupMachine) loaded(now time.Time) {
+	m.SetConfig(m.node.groupConfig(m.node.newest.Load()))
+	m.Loaded(now)
+}
+
 func (m *groupMachine) unload()                      { m.Unload() }
 func (m *groupMachine) nextTimer() (time.Time, bool) { return m.NextTimer() }
 func (m *groupMachine) tick(now time.Time) effect    { return m.effect(m.Tick(now)) }
