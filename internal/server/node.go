@@ -162,7 +162,7 @@ func (n *Node) reservePorts() error {
 	return nil
 }
 
-// openLogs formats what is empty, and locks and reads the data directories.
+// openLogs locks the data directories, formats what is empty, and reads them.
 func (n *Node) openLogs() error {
 	dirs := splitList(n.static["log.dirs"])
 	if len(dirs) == 0 {
@@ -180,6 +180,12 @@ func (n *Node) openLogs() error {
 	if id := n.value("node.id"); !id.Null {
 		nodeID = int32(id.Int64())
 	}
+	// Locked before anything is looked at: of two nodes that are started at once one alone may format.
+	locks, err := storage.LockDirs(n.options.FS, all)
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
 	meta, err := n.format(n.options.FS, all, nodeID)
 	if err != nil {
 		return err
@@ -191,7 +197,7 @@ func (n *Node) openLogs() error {
 	n.static["node.id"], n.static["broker.id"] = itoa(int(n.id)), itoa(int(n.id))
 	ms := func(key string) int64 { return n.value(key).Int64() }
 	n.logs, err = storage.OpenManager(storage.ManagerOptions{
-		FS: n.options.FS, Dirs: dirs, MetadataDir: metadataDir, NodeID: n.id, ClusterID: n.clusterID,
+		FS: n.options.FS, Dirs: dirs, MetadataDir: metadataDir, Locks: locks, NodeID: n.id, ClusterID: n.clusterID,
 		RecoveryThreads:           int(ms("num.recovery.threads.per.data.dir")),
 		FlushCheckpointMs:         ms("log.flush.offset.checkpoint.interval.ms"),
 		LogStartCheckpointMs:      ms("log.flush.start.offset.checkpoint.interval.ms"),
@@ -206,9 +212,9 @@ func (n *Node) openLogs() error {
 		Disk: storage.DiskOptions{
 			WatermarkBytes: ms("disk.watermark.bytes"), ReserveBytes: ms("disk.reserve.bytes"), CheckMs: ms("disk.check.interval.ms"),
 		},
-		ConfigFor:                 func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
-		Events:                    n.event,
-		Log:                       n.loggers.named(loggerStorage),
+		ConfigFor: func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
+		Events:    n.event,
+		Log:       n.loggers.named(loggerStorage),
 		HighWatermark: func(tp storage.TopicPartition) (storage.Offset, bool) {
 			if n.replicas == nil { // a start that failed, before there were any
 				return 0, false

@@ -88,7 +88,7 @@ var ownLeftovers = []string{recoveryPointFile, logStartFile, highWatermarkFile, 
 
 // openDir locks and reads a directory and changes nothing in it. What the operating system refuses makes it an offline one; what
 // is wrong with its content, or held by another, is an error.
-func openDir(fsys vfs.FS, log *slog.Logger, name string) (*dataDir, error) {
+func openDir(fsys vfs.FS, log *slog.Logger, name string, locks *DirLocks) (*dataDir, error) {
 	d := &dataDir{fs: fsys, log: log, path: name, brokerEpoch: -1}
 	for i := range d.checkpoints {
 		d.checkpoints[i].kept = map[TopicPartition]Offset{}
@@ -99,9 +99,10 @@ func openDir(fsys vfs.FS, log *slog.Logger, name string) (*dataDir, error) {
 		return d, nil
 	}
 	var err error
-	if d.lock, err = fsys.Lock(path.Join(name, ".lock")); err != nil {
-		if errors.Is(err, vfs.ErrLocked) {
-			return nil, &DirError{name, fmt.Errorf("failed to acquire lock on file .lock in %s. A Kafka instance in another process or thread is using this directory: stop it first, or give this node directories of its own (log.dirs): %w", name, err)}
+	if d.lock, err = locks.take(fsys, name); err != nil {
+		var taken *DirError
+		if errors.As(err, &taken) {
+			return nil, err
 		}
 		d.fail(err)
 		return d, nil

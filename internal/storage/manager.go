@@ -24,8 +24,10 @@ type ManagerOptions struct {
 	Dirs []string // log.dirs
 	// MetadataDir is the one that holds __cluster_metadata-0; default Dirs[0].
 	MetadataDir string
-	NodeID      int32
-	ClusterID   string // compared with what the directories say; "": whatever they agree on
+	// Locks, if not nil, are what LockDirs took; those of the directories belong to the Manager once it is open.
+	Locks     *DirLocks
+	NodeID    int32
+	ClusterID string // compared with what the directories say; "": whatever they agree on
 
 	RecoveryThreads           int   // num.recovery.threads.per.data.dir
 	FlushCheckpointMs         int64 // log.flush.offset.checkpoint.interval.ms
@@ -133,7 +135,7 @@ func (e *TopicIDError) Error() string {
 	return fmt.Sprintf("%s: the log on disk has topic id %v, not %v", e.Partition, e.Have, e.Want)
 }
 
-// OpenManager locks and reads the directories (formatting none: see Format), deletes leftovers, and removes the clean marks, but opens no log yet.
+// OpenManager locks the directories, unless they are locked, and reads them (formatting none: see Format), deletes leftovers, and removes the clean marks, but opens no log yet.
 // Errors say which directory and what to do. A directory that cannot be read is offline, and no error as long as another can and the
 // metadata directory is not it.
 func OpenManager(o ManagerOptions) (_ *Manager, err error) {
@@ -189,7 +191,7 @@ func (m *Manager) openDirs() error {
 		if slices.Contains(paths[:i], p) {
 			return &DirError{p, errors.New("is listed twice in log.dirs")}
 		}
-		d, err := openDir(m.o.FS, m.log, p)
+		d, err := openDir(m.o.FS, m.log, p, m.o.Locks)
 		if err != nil {
 			return err
 		}
