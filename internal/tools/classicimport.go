@@ -88,20 +88,31 @@ func classicImport(env Env, args []string) int {
 	if err != nil {
 		return f.failed(err)
 	}
+	// The first signal stops the run behind the batch that is under way, lest that arrive after a later run has looked for it; the
+	// second stops it at once.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	watched := make(chan struct{})
+	var abort context.CancelFunc
+	i.sending, abort = context.WithCancel(context.Background())
+	defer abort()
+	signals, watched := env.interrupted(), make(chan struct{})
 	go func() {
 		defer close(watched)
 		select {
-		case <-env.interrupted():
+		case <-signals:
 			cancel()
 		case <-ctx.Done():
+		}
+		select {
+		case <-signals:
+			abort()
+		case <-i.sending.Done():
 		}
 	}()
 	err = i.run(ctx, jobs)
 	interrupted := ctx.Err() != nil
 	cancel()
+	abort()
 	<-watched
 	complaints.close()
 	switch {
@@ -153,6 +164,8 @@ type importer struct {
 	skip       bool
 	config     clientConfig
 	conn       []kgo.Opt
+	sending    context.Context // of batches
+	created    bool            // this run made the topic, so that no other has written to it
 	skipped    int
 }
 
@@ -160,7 +173,11 @@ func (i *importer) run(ctx context.Context, jobs []importJob) (err error) {
 	if i.conn, _, err = i.config.connection(i.complaints, "Producer", "quire-classic-import"); err != nil {
 		return err
 	}
-	if err := i.makeTopic(ctx, jobs); err != nil {
+	err = i.makeTopic(ctx, jobs)
+	if errors.Is(err, kerr.TopicAlreadyExists) { // an interrupted run's request arrived after all
+		err = i.makeTopic(ctx, jobs)
+	}
+	if err != nil {
 		return err
 	}
 	producer, err := kgo.NewClient(append(slices.Clone(i.conn),
@@ -206,6 +223,7 @@ func (i *importer) makeTopic(ctx context.Context, jobs []importJob) error {
 	switch {
 	case errors.Is(d.Err, kerr.UnknownTopicOrPartition) || d.Topic == "":
 		_, err := admin.CreateTopic(ctx, needed, -1, nil, i.topic)
+		i.created = err == nil
 		return err
 	case d.Err != nil:
 		return fmt.Errorf("topic %s: %w", i.topic, d.Err)
@@ -237,7 +255,7 @@ func (i *importer) log(ctx context.Context, producer *kgo.Client, job importJob)
 	}
 	bar := newImportBar(i.env.Stderr, job.name, s.Bytes())
 	defer bar.end()
-	b := importBatch{producer: producer, topic: i.topic, partition: job.partition, source: job.name}
+	b := importBatch{ctx: i.sending, producer: producer, topic: i.topic, partition: job.partition, source: job.name}
 	for s.Next() {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -259,17 +277,17 @@ func (i *importer) log(ctx context.Context, producer *kgo.Client, job importJob)
 					continue
 				}
 			}
-			if fault, err = b.addEntry(ctx, item, done); err != nil {
+			if fault, err = b.addEntry(item, done); err != nil {
 				return err
 			}
 		}
 		if fault != nil {
-			if err := i.invalid(ctx, &b, item, fault); err != nil {
+			if err := i.invalid(&b, item, fault); err != nil {
 				return err
 			}
 		}
 	}
-	if err := errors.Join(s.Err(), b.send(ctx)); err != nil {
+	if err := errors.Join(s.Err(), b.send()); err != nil {
 		return err
 	}
 	bar.end()
@@ -282,14 +300,14 @@ func (i *importer) log(ctx context.Context, producer *kgo.Client, job importJob)
 }
 
 // invalid is for what cannot be imported: it ends the import, behind all that came before, or is told.
-func (i *importer) invalid(ctx context.Context, b *importBatch, item classic.Item, fault error) error {
+func (i *importer) invalid(b *importBatch, item classic.Item, fault error) error {
 	err := fmt.Errorf("%s: no valid entry at byte %d, offset %d: %w", item.File, item.Pos, item.Offset, fault)
 	if i.skip {
 		i.skipped++
 		fmt.Fprintf(i.complaints, "%s: %s: %v\n", i.name, b.source, err)
 		return nil
 	}
-	if e := b.send(ctx); e != nil {
+	if e := b.send(); e != nil {
 		return e
 	}
 	return fmt.Errorf("imported %d messages, then %w", b.sent, err)
@@ -297,6 +315,7 @@ func (i *importer) invalid(ctx context.Context, b *importBatch, item classic.Ite
 
 // An importBatch is what is sent together.
 type importBatch struct {
+	ctx       context.Context // of sending
 	producer  *kgo.Client
 	topic     string
 	partition int32
@@ -309,7 +328,7 @@ type importBatch struct {
 
 // addEntry adds the messages of an entry but those before number skip, and sends what is enough. Fault is what is wrong with the
 // entry: what of it could be read is not added.
-func (b *importBatch) addEntry(ctx context.Context, item classic.Item, skip int) (fault, err error) {
+func (b *importBatch) addEntry(item classic.Item, skip int) (fault, err error) {
 	codec, fault := item.Codec()
 	if fault != nil {
 		return fault, nil
@@ -338,7 +357,7 @@ func (b *importBatch) addEntry(ctx context.Context, item classic.Item, skip int)
 			size += len(h.Key) + len(h.Value)
 		}
 		if b.bytes+size > importBatchBytes || len(b.records) >= importBatchRecords {
-			if err := b.send(ctx); err != nil {
+			if err := b.send(); err != nil {
 				return nil, err
 			}
 		}
@@ -348,20 +367,20 @@ func (b *importBatch) addEntry(ctx context.Context, item classic.Item, skip int)
 }
 
 // send produces what was gathered as one batch, and waits for it.
-func (b *importBatch) send(ctx context.Context) error {
+func (b *importBatch) send() error {
 	if len(b.records) == 0 {
 		return nil
 	}
 	var first error
 	for _, r := range b.records {
-		b.producer.Produce(ctx, r, func(r *kgo.Record, err error) {
+		b.producer.Produce(b.ctx, r, func(r *kgo.Record, err error) {
 			if err != nil && first == nil { // promises are called one after the other
 				at, _ := placeOf(r, b.source)
 				first = fmt.Errorf("the message at offset %d was not taken: %w", at.offset, err)
 			}
 		})
 	}
-	if err := b.producer.Flush(ctx); err != nil { // else all promises were called
+	if err := b.producer.Flush(b.ctx); err != nil { // else all promises were called
 		return err
 	}
 	if first != nil {
@@ -409,7 +428,7 @@ func (i *importer) lastImported(ctx context.Context, admin *kadm.Client, job imp
 			}
 			to = from
 		}
-		if !found || try == importSettleMax {
+		if i.created || try == importSettleMax {
 			return last, found, nil
 		}
 		select {
