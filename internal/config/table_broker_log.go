@@ -120,7 +120,7 @@ var brokerLog = []Option{
 		Doc: "How often forgotten producers are looked for."},
 	{Key: "producer.id.expiration.ms", Type: Int, Default: "86400000", Check: atLeast(1), Mode: ClusterWide,
 		Doc: "A producer that wrote nothing to a partition for so long is forgotten there."},
-	{Key: "retention.disk.percent", Type: Double, Default: "0", Check: between(0, 100), Mode: ClusterWide, Own: true,
+	{Key: "retention.disk.percent", Type: Double, Default: "0.0", Check: between(0, 100), Mode: ClusterWide, Own: true,
 		Doc: "Share of its volume that the logs of a data directory may take; beyond it the oldest segments of all topics whose cleanup.policy has delete go first. 0 means no limit."},
 	{Key: "unclean.leader.election.enable", Type: Boolean, Default: "false", Mode: ClusterWide,
 		Doc: "Whether a replica that may lack acknowledged records can become leader when no other is left. It keeps the topic available and may lose data."},
