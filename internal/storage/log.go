@@ -30,7 +30,7 @@ type LogOptions struct {
 	SyncParent func() error
 	// DiskFull, while it is true, has clients' appends refused with a *DiskFullError. May be nil.
 	DiskFull *atomic.Bool
-	Events     func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
+	Events   func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
 }
 
 // A Log is the log of one partition. All methods may be called from any goroutine.
