@@ -78,7 +78,9 @@ func brokerAPIVersions(env Env, args []string) error {
 	slices.SortFunc(meta.Brokers, func(a, b kmsg.MetadataResponseBroker) int { return int(a.NodeID) - int(b.NodeID) })
 	for _, b := range meta.Brokers {
 		name := fmt.Sprintf("%s (id: %d rack: %s isFenced: false)", net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), b.NodeID, orNull(b.Rack))
-		resp, err := callBroker[*kmsg.ApiVersionsResponse](client, "apiVersions", b.NodeID, kmsg.NewPtrApiVersionsRequest())
+		req := kmsg.NewPtrApiVersionsRequest()
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "quire-tools", kafkaVersion
+		resp, err := callBroker[*kmsg.ApiVersionsResponse](client, "apiVersions", b.NodeID, req)
 		if err == nil {
 			err = brokerErrorOrNil(resp.ErrorCode, nil)
 		}

@@ -252,13 +252,10 @@ func validateRegex(env Env, set *joptSet) error {
 	_, err = regexp.Compile(pattern)
 	if complaint, ok := errors.AsType[*syntax.Error](err); ok {
 		text := complaint.Code.String()
-		if complaint.Expr != "" && complaint.Code != syntax.ErrMissingParen && complaint.Code != syntax.ErrMissingBracket {
+		if complaint.Code != syntax.ErrMissingParen && complaint.Code != syntax.ErrMissingBracket {
 			text += ": `" + complaint.Expr + "`"
 		}
-		if complaint.Code == syntax.ErrMissingBracket {
-			text = strings.TrimSuffix(text, ": ")
-		}
-		fmt.Fprintf(env.Stdout, "The regular expression `%s` is invalid: %s.\n", pattern, strings.Replace(text, "closing )", "closing )", 1))
+		fmt.Fprintf(env.Stdout, "The regular expression `%s` is invalid: %s.\n", pattern, text)
 		return nil
 	}
 	fmt.Fprintf(env.Stdout, "The regular expression `%s` is valid.\n", pattern)
@@ -298,8 +295,19 @@ func (a *admin) listGroups(req *kmsg.ListGroupsRequest) ([]kmsg.ListGroupsRespon
 		return nil, e
 	}
 	groups := resp.Groups
+	for i := range groups {
+		groups[i].GroupType = groupTypeName(groups[i].GroupType)
+	}
 	javaMapOrder(groups, func(g kmsg.ListGroupsResponseGroup) uint32 { return javaHash(g.Group) }, javaMapCapacity)
 	return groups, nil
+}
+
+// groupTypeName is how Java's client spells a type, which brokers write small.
+func groupTypeName(typ string) string {
+	if i := slices.IndexFunc(typesOfGroups, func(t string) bool { return strings.EqualFold(t, typ) }); i >= 0 {
+		return typesOfGroups[i]
+	}
+	return "Unknown"
 }
 
 // words reads the value of --state or --type, as the protocol spells its words. Nil: none.

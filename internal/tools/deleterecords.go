@@ -163,7 +163,21 @@ func (a *admin) deleteRecords(env Env, wanted []resetRow) error {
 	result := make(map[groupPartition]string, len(wanted))
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = a.timeoutMillis()
+	unknown, err := a.unknownTopics(wanted)
+	if err != nil {
+		for _, w := range wanted {
+			result[w.groupPartition] = "error: " + asJava(err).Error()
+		}
+	}
 	for _, w := range wanted {
+		switch {
+		case err != nil:
+			continue
+		case unknown[w.topic]:
+			// Java's client asks for the partition's leader until its time is over.
+			result[w.groupPartition] = "error: " + throw(kafkaErrors+"TimeoutException", fmt.Sprintf("Call(callName=topicMetadata) timed out after %d ms", a.apiTimeout.Milliseconds())).Error()
+			continue
+		}
 		i := slices.IndexFunc(req.Topics, func(t kmsg.DeleteRecordsRequestTopic) bool { return t.Topic == w.topic })
 		if i < 0 {
 			i = len(req.Topics)
@@ -175,11 +189,13 @@ func (a *admin) deleteRecords(env Env, wanted []resetRow) error {
 		p.Partition, p.Offset = w.partition, w.offset
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
 	}
-	if len(wanted) > 0 {
+	if len(req.Topics) > 0 {
 		resp, err := call[*kmsg.DeleteRecordsResponse](a, "deleteRecords", req)
 		if err != nil {
 			for _, w := range wanted {
-				result[w.groupPartition] = "error: " + asJava(err).Error()
+				if !unknown[w.topic] {
+					result[w.groupPartition] = "error: " + asJava(err).Error()
+				}
 			}
 		} else {
 			a.noteDeleted(resp, result)
@@ -193,6 +209,30 @@ func (a *admin) deleteRecords(env Env, wanted []resetRow) error {
 	return nil
 }
 
+// unknownTopics are those that the cluster does not have.
+func (a *admin) unknownTopics(wanted []resetRow) (map[string]bool, error) {
+	var topics []string
+	for _, w := range wanted {
+		if !slices.Contains(topics, w.topic) {
+			topics = append(topics, w.topic)
+		}
+	}
+	if topics == nil {
+		return nil, nil
+	}
+	resp, err := a.metadata("topicMetadata", topics)
+	if err != nil {
+		return nil, err
+	}
+	unknown := map[string]bool{}
+	for _, t := range resp.Topics {
+		if t.ErrorCode == kerr.UnknownTopicOrPartition.Code {
+			unknown[*t.Topic] = true
+		}
+	}
+	return unknown, nil
+}
+
 // noteDeleted turns an answer into what is printed of each partition.
 func (a *admin) noteDeleted(resp *kmsg.DeleteRecordsResponse, result map[groupPartition]string) {
 	for _, t := range resp.Topics {
@@ -201,9 +241,6 @@ func (a *admin) noteDeleted(resp *kmsg.DeleteRecordsResponse, result map[groupPa
 			switch e := brokerError(p.ErrorCode, nil); {
 			case e == nil:
 				result[at] = fmt.Sprintf("low_watermark: %d", p.LowWatermark)
-			case p.ErrorCode == kerr.UnknownTopicOrPartition.Code:
-				// Java's client asks for the partition's leader until its time is over.
-				result[at] = "error: " + throw(kafkaErrors+"TimeoutException", fmt.Sprintf("Call(callName=topicMetadata) timed out after %d ms", a.apiTimeout.Milliseconds())).Error()
 			default:
 				logLine(a.dial.stderr, "ERROR", fmt.Sprintf("[AdminClient clientId=adminclient-1] DeleteRecords request for topic partition %s failed due to an unexpected error %s",
 					at, kerr.TypedErrorForCode(p.ErrorCode).Message), "org.apache.kafka.clients.admin.internals.DeleteRecordsHandler", nil)

@@ -21,7 +21,7 @@ func newDeserializer(class string) deserializer {
 	}
 	switch name {
 	case "StringDeserializer":
-		return func(b []byte) (string, error) { return strings.ToValidUTF8(string(b), "\uFFFD"), nil }
+		return func(b []byte) (string, error) { return string(appendJavaText(nil, b)), nil }
 	case "ByteArrayDeserializer":
 		// Java prints the array's address. The bytes are of more use.
 		return func(b []byte) (string, error) { return string(b), nil }

@@ -19,7 +19,8 @@ func runTestTool(tool Tool, stdin string, args ...string) (code int, stdout, std
 
 // The tables are those that Kafka 4.3.1 prints.
 func TestHelpTables(t *testing.T) {
-	for _, name := range []string{"kafka-topics", "kafka-get-offsets", "kafka-console-producer", "kafka-console-consumer"} {
+	for _, name := range []string{"kafka-topics", "kafka-get-offsets", "kafka-console-producer", "kafka-console-consumer", "kafka-configs", "kafka-consumer-groups", "kafka-groups",
+		"kafka-delete-records", "kafka-log-dirs", "kafka-broker-api-versions"} {
 		want, err := os.ReadFile("testdata/" + name + "-help.txt")
 		if err != nil {
 			t.Fatal(err)
