@@ -42,8 +42,3 @@ const javaMapCapacity = 16
 func partitionName(topic string, partition int32) string {
 	return fmt.Sprintf("%s-%d", topic, partition)
 }
-
-// partitionHash is TopicPartition.hashCode.
-func partitionHash(topic string, partition int32) uint32 {
-	return 31*(31+uint32(partition)) + javaHash(topic)
-}

@@ -17,6 +17,11 @@ type perfRun struct {
 	o        *perfOptions
 	producer *consoleProducer
 
+	// answered is closed by the first answer. Until then franz-go does not know how a request to this broker is laid out,
+	// takes the largest layout for granted, and ends its batches some records too early.
+	answered func()
+	first    <-chan struct{}
+
 	// mu guards the fields below: callbacks of franz-go and the sender meet there. Nothing is locked under it.
 	mu            sync.Mutex
 	stats, steady *perfStats // steady is nil before the warm-up is over, and without one
@@ -33,11 +38,14 @@ func (p *perfRun) all(ctx context.Context) error {
 	if o.warmup > 0 {
 		fmt.Fprintf(p.env.Stdout, "Warmup first %d records. Steady state results will print after the complete test summary.\n", o.warmup)
 	}
+	answered := make(chan struct{})
+	p.first, p.answered = answered, sync.OnceFunc(func() { close(answered) })
 	start := time.Now()
 	p.stats = newPerfStats(o.records, o.reporting, false, start)
 	random := &splittableRandom{}
 	var began time.Time // of the open transaction
 	open := false
+	handed := int64(0)
 	for i := range o.records {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -57,6 +65,11 @@ func (p *perfRun) all(ctx context.Context) error {
 			p.mu.Unlock()
 		}
 		p.send(ctx, value, sent)
+		if handed < p.producer.config.batchSize {
+			if handed += int64(len(value)); handed >= p.producer.config.batchSize {
+				p.awaitFirst(ctx) // the first batch is full, and the second begun
+			}
+		}
 		if open && sent.Sub(began) >= o.transactionEvery {
 			if err := p.commit(ctx); err != nil {
 				return err
@@ -107,6 +120,7 @@ func (p *perfRun) send(ctx context.Context, value []byte, sent time.Time) {
 	steady := p.steady
 	p.mu.Unlock()
 	done := func(rec *kgo.Record, err error) {
+		p.answered()
 		now := time.Now()
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -125,6 +139,14 @@ func (p *perfRun) send(ctx context.Context, value []byte, sent time.Time) {
 		return
 	}
 	p.producer.cl.Produce(ctx, rec, done)
+}
+
+// awaitFirst waits until a broker answered.
+func (p *perfRun) awaitFirst(ctx context.Context) {
+	select {
+	case <-p.first:
+	case <-ctx.Done():
+	}
 }
 
 func (p *perfRun) commit(ctx context.Context) error {
