@@ -317,6 +317,9 @@ func javaDouble(text string) (float64, error) {
 
 // quotas asks for the quotas of the entities named, or of all of the types.
 func (c *configsCommand) quotas() ([]kmsg.DescribeClientQuotasResponseEntry, error) {
+	if err := c.brokersOnly(); err != nil {
+		return nil, executionError(err)
+	}
 	req := kmsg.NewPtrDescribeClientQuotasRequest()
 	req.Strict = true
 	for i, typ := range c.types {
@@ -430,6 +433,9 @@ func (c *configsCommand) alterCredentials(ch *configChange, set, remove []string
 			return fmt.Errorf("salting the password of %s: %w", user, err)
 		}
 		req.Upsertions = append(req.Upsertions, u)
+	}
+	if err := c.brokersOnly(); err != nil {
+		return executionError(err)
 	}
 	resp, err := call[*kmsg.AlterUserSCRAMCredentialsResponse](c.admin, "alterUserScramCredentials", req)
 	if err != nil {

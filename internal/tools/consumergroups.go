@@ -211,7 +211,7 @@ func runConsumerGroups(env Env, set *joptSet) error {
 	}
 	if ok {
 		if props, err = loadProperties(path); err != nil {
-			return err
+			return runtimeException(err)
 		}
 	}
 	servers, _, err := set.text("bootstrap-server")

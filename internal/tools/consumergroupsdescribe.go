@@ -247,7 +247,7 @@ func (c *groupsCommand) describe() error {
 	if err != nil {
 		return err
 	}
-	slices.Sort(ids)
+	javaMapOrder(ids, javaHash, javaMapCapacity) // which decides whose failure is told
 	var groups []*consumerGroup
 	for _, id := range ids {
 		g, err := c.groupOf(id)
@@ -256,6 +256,7 @@ func (c *groupsCommand) describe() error {
 		}
 		groups = append(groups, g)
 	}
+	slices.SortFunc(groups, func(a, b *consumerGroup) int { return cmp.Compare(a.id, b.id) })
 	switch verbose := c.set.has("verbose"); {
 	case c.set.has("members"):
 		for _, g := range groups {

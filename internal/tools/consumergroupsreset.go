@@ -137,7 +137,9 @@ func (c *groupsCommand) topicPartitions() (named []groupPartition, whole []strin
 			}
 			continue
 		}
-		list, _, _ = strings.Cut(list, ":")
+		if strings.Contains(list, ":") {
+			return nil, nil, throw(illegalArgument, fmt.Sprintf("Invalid topic arg '%s', expected topic name and partitions", arg))
+		}
 		for text := range strings.SplitSeq(list, ",") {
 			n, err := strconv.ParseInt(text, 10, 32)
 			if err != nil {
