@@ -234,7 +234,9 @@ type indexDamage struct {
 
 func (e *indexDamage) Error() string { return e.reason }
 
-func damagef(format string, args ...any) error { return &indexDamage{reason: fmt.Sprintf(format, args...)} }
+func damagef(format string, args ...any) error {
+	return &indexDamage{reason: fmt.Sprintf(format, args...)}
+}
 
 // load reads the file and checks every entry: both fields rise, none is negative, and a and b stay below their limits.
 // The zeros of a file that was never cut are damage, too. Damage is what isDamage says; other errors are the disk's.
