@@ -46,7 +46,7 @@ func cluster(env Env, values *argValues) error {
 	path := values.text("command-config")
 	if values.has("config") {
 		if path != "" {
-			return throw("net.sourceforge.argparse4j.inf.ArgumentParserException", "Options --config and --command-config cannot be specified together.")
+			return throw("net.sourceforge.argparse4j.inf.ArgumentParserException", "--config and --command-config cannot be specified together.")
 		}
 		fmt.Fprintln(env.Stdout, "Option --config has been deprecated and will be removed in a future version. Use --command-config instead.")
 		path = values.text("config")

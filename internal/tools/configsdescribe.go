@@ -240,6 +240,9 @@ func (a *admin) cluster(endpoints int8, fenced bool) (*kmsg.DescribeClusterRespo
 
 // configured lists the resources of a type that have values of their own.
 func (a *admin) configured(typ kmsg.ConfigResourceType) ([]string, error) {
+	if err := a.brokersOnly(); err != nil {
+		return nil, err
+	}
 	req := kmsg.NewPtrListConfigResourcesRequest()
 	req.ResourceTypes = []int8{int8(typ)}
 	resp, err := call[*kmsg.ListConfigResourcesResponse](a, "listConfigResources", req)
