@@ -11,7 +11,7 @@ import (
 
 // The house, from the ground up. A package imports only from floors below its own.
 var floors = [][]string{
-	{"internal/vfs", "internal/record", "internal/config", "internal/kmeta", "internal/kmeta/gen", "internal/golden"},
+	{"internal/vfs", "internal/record", "internal/config", "internal/kmeta", "internal/kmeta/gen", "internal/golden", "internal/auth"},
 	{"internal/segments"},
 	{"internal/storage", "internal/classic", "internal/metadata", "internal/wire"},
 	{"internal/replica", "internal/controller", "internal/group", "internal/txn"},
