@@ -242,7 +242,7 @@ func TestGroupOutlivesItsCoordinator(t *testing.T) {
 		n = start(addr)
 		more("read after a clean stop")
 		n.Abort()
-		n = start(addr)
+		start(addr)
 		more("read after a kill")
 		if _, twice, _ := c.state(); twice > 0 {
 			t.Errorf("%d committed records were read again", twice)

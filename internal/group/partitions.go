@@ -26,13 +26,6 @@ func (p partitions) add(topic kmeta.UUID, partition, epoch int32) {
 	p[topic][partition] = epoch
 }
 
-func (p partitions) remove(topic kmeta.UUID, partition int32) {
-	delete(p[topic], partition)
-	if len(p[topic]) == 0 {
-		delete(p, topic)
-	}
-}
-
 // each goes over all by id and number until yield returns false.
 func (p partitions) each(yield func(topic kmeta.UUID, partition, epoch int32) bool) {
 	for _, topic := range p.topics() {
@@ -46,14 +39,6 @@ func (p partitions) each(yield func(topic kmeta.UUID, partition, epoch int32) bo
 
 func (p partitions) topics() []kmeta.UUID {
 	return slices.SortedFunc(maps.Keys(p), func(a, b kmeta.UUID) int { return bytes.Compare(a[:], b[:]) })
-}
-
-func (p partitions) clone() partitions {
-	q := make(partitions, len(p))
-	for topic, parts := range p {
-		q[topic] = maps.Clone(parts)
-	}
-	return q
 }
 
 // within is whether q has all of p.

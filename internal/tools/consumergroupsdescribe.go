@@ -66,30 +66,31 @@ func (a *admin) newGroupOf(id string) (*consumerGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range resp.Groups {
-		switch r.ErrorCode {
-		case 0:
-		case kerr.GroupIDNotFound.Code, kerr.UnsupportedVersion.Code:
-			return nil, nil
-		default:
-			if r.ErrorCode != kerr.GroupAuthorizationFailed.Code {
-				a.logUnexpected("ConsumerGroupDescribe", id, r.ErrorCode)
-			}
-			return nil, brokerError(r.ErrorCode, r.ErrorMessage)
-		}
-		g := &consumerGroup{id: id, state: r.State, assignor: r.AssignorName, epoch: &r.Epoch, assignmentEpoch: &r.AssignmentEpoch}
-		for _, m := range r.Members {
-			one := groupMember{id: m.MemberID, host: m.ClientHost, clientID: m.ClientID, instance: m.InstanceID, epoch: &m.MemberEpoch, hasTarget: true,
-				assigned: partitionsOf(m.Assignment), target: partitionsOf(m.TargetAssignment)}
-			if m.MemberType >= 0 {
-				upgraded := m.MemberType == 1
-				one.upgraded = &upgraded
-			}
-			g.members = append(g.members, one)
-		}
-		return g, nil
+	if len(resp.Groups) == 0 {
+		return nil, nil
 	}
-	return nil, nil
+	r := resp.Groups[0] // the one that was asked for
+	switch r.ErrorCode {
+	case 0:
+	case kerr.GroupIDNotFound.Code, kerr.UnsupportedVersion.Code:
+		return nil, nil
+	default:
+		if r.ErrorCode != kerr.GroupAuthorizationFailed.Code {
+			a.logUnexpected("ConsumerGroupDescribe", id, r.ErrorCode)
+		}
+		return nil, brokerError(r.ErrorCode, r.ErrorMessage)
+	}
+	g := &consumerGroup{id: id, state: r.State, assignor: r.AssignorName, epoch: &r.Epoch, assignmentEpoch: &r.AssignmentEpoch}
+	for _, m := range r.Members {
+		one := groupMember{id: m.MemberID, host: m.ClientHost, clientID: m.ClientID, instance: m.InstanceID, epoch: &m.MemberEpoch, hasTarget: true,
+			assigned: partitionsOf(m.Assignment), target: partitionsOf(m.TargetAssignment)}
+		if m.MemberType >= 0 {
+			upgraded := m.MemberType == 1
+			one.upgraded = &upgraded
+		}
+		g.members = append(g.members, one)
+	}
+	return g, nil
 }
 
 // logUnexpected notes an error that Java's client did not reckon with.
@@ -120,30 +121,31 @@ func (a *admin) classicGroupOf(id string) (*consumerGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range resp.Groups {
-		if e := brokerError(r.ErrorCode, r.ErrorMessage); e != nil {
-			return nil, e
-		}
-		if r.ProtocolType != "" && r.ProtocolType != "consumer" {
-			return nil, throw(illegalArgument, fmt.Sprintf("GroupId %s is not a consumer group (%s).", id, r.ProtocolType))
-		}
-		g := &consumerGroup{id: id, state: r.State, assignor: r.Protocol}
-		for _, m := range r.Members {
-			one := groupMember{id: m.MemberID, host: m.ClientHost, clientID: m.ClientID, instance: m.InstanceID}
-			var assignment kmsg.ConsumerMemberAssignment
-			if len(m.MemberAssignment) > 0 && assignment.ReadFrom(m.MemberAssignment) == nil {
-				for _, t := range assignment.Topics {
-					for _, p := range t.Partitions {
-						one.assigned = append(one.assigned, groupPartition{t.Topic, p})
-					}
+	if len(resp.Groups) == 0 {
+		return nil, brokerError(kerr.GroupIDNotFound.Code, nil)
+	}
+	r := resp.Groups[0] // the one that was asked for
+	if e := brokerError(r.ErrorCode, r.ErrorMessage); e != nil {
+		return nil, e
+	}
+	if r.ProtocolType != "" && r.ProtocolType != "consumer" {
+		return nil, throw(illegalArgument, fmt.Sprintf("GroupId %s is not a consumer group (%s).", id, r.ProtocolType))
+	}
+	g := &consumerGroup{id: id, state: r.State, assignor: r.Protocol}
+	for _, m := range r.Members {
+		one := groupMember{id: m.MemberID, host: m.ClientHost, clientID: m.ClientID, instance: m.InstanceID}
+		var assignment kmsg.ConsumerMemberAssignment
+		if len(m.MemberAssignment) > 0 && assignment.ReadFrom(m.MemberAssignment) == nil {
+			for _, t := range assignment.Topics {
+				for _, p := range t.Partitions {
+					one.assigned = append(one.assigned, groupPartition{t.Topic, p})
 				}
 			}
-			slices.SortFunc(one.assigned, comparePartitions)
-			g.members = append(g.members, one)
 		}
-		return g, nil
+		slices.SortFunc(one.assigned, comparePartitions)
+		g.members = append(g.members, one)
 	}
-	return nil, brokerError(kerr.GroupIDNotFound.Code, nil)
+	return g, nil
 }
 
 func (a *admin) coordinatorOf(group string) (string, error) {

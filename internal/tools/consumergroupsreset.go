@@ -318,7 +318,8 @@ func (c *groupsCommand) withinLog(rows []resetRow) ([]resetRow, error) {
 		return nil, runtimeException(executionException(err))
 	}
 	for i, r := range rows {
-		to, side := r.offset, ""
+		var to int64
+		var side string
 		switch {
 		case r.offset > ends[r.groupPartition]:
 			to, side = ends[r.groupPartition], "higher than latest"

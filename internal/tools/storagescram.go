@@ -17,11 +17,12 @@ import (
 	"github.com/quire-log/quire/internal/kmeta"
 )
 
+const scramSince int16 = 11 // 3.5-IV2, as the level of metadata.version
+
 const (
-	scramSince         int16 = 11 // 3.5-IV2, as the level of metadata.version
-	scramIterationsMin       = 4096
-	scramIterationsMax       = 16384
-	scramSaltSize            = 26
+	scramIterationsMin = 4096
+	scramIterationsMax = 16384
+	scramSaltSize      = 26
 )
 
 // parseScram reads a credential such as SCRAM-SHA-256=[name=alice,password=alice-secret].
