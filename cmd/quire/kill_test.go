@@ -37,12 +37,7 @@ func TestKill(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := fixedAddr(t)
 
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -70,6 +65,21 @@ func TestKill(t *testing.T) {
 		t.Errorf("only %d records were acknowledged in %d rounds: nothing was shown", len(acked.at), killRounds)
 	}
 	t.Logf("%d records acknowledged", len(acked.at))
+}
+
+// fixedAddr is an address that stays free while the broker is down between two rounds: its port lies below those that systems give to
+// outgoing connections, such as those of this test's clients, which would otherwise take it now and then.
+func fixedAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("a hundred ports are taken")
+	return ""
 }
 
 // A process is the broker under test.
