@@ -168,6 +168,9 @@ func TestCheckDynamic(t *testing.T) {
 		{own("listener.name.internal.ssl.key.password", "x"), ""},
 		{cluster("listener.name.internal.ssl.keystore.type", "PEM"), "Cannot update these configs at default cluster level, broker id must be specified: [listener.name.internal.ssl.keystore.type]"},
 		{cluster("listener.name.internal.max.connections", "5"), ""},
+		{own("listener.name.in.plain.sasl.jaas.config", "secret"), "Invalid value [hidden] for configuration listener.name.in.plain.sasl.jaas.config: Quire reads it at start alone; change server.properties and restart"},
+		{own("listener.name.in.sasl.enabled.mechanisms", "PLAIN"), "Invalid value PLAIN for configuration listener.name.in.sasl.enabled.mechanisms: Quire reads it at start alone; change server.properties and restart"},
+		{own("sasl.enabled.mechanisms", "PLAIN"), "Invalid value PLAIN for configuration sasl.enabled.mechanisms: Quire reads it at start alone; change server.properties and restart"},
 		{own("listeners", "PLAINTEXT://127.0.0.1:1"), "Invalid value PLAINTEXT://127.0.0.1:1 for configuration listeners: Quire reads it at start alone; change server.properties and restart"},
 	} {
 		if c.got != c.want {

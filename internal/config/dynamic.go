@@ -88,7 +88,7 @@ var resized = []string{
 }
 
 // atStart are options that Kafka changes at run time and this version of Quire does not.
-var atStart = []string{"listeners", "listener.security.protocol.map", "num.recovery.threads.per.data.dir"}
+var atStart = []string{"listeners", "listener.security.protocol.map", "sasl.enabled.mechanisms", "num.recovery.threads.per.data.dir"}
 
 func checkEffect(now, next Layers) error {
 	if err := checkTimes(nil, next); err != nil {
@@ -115,10 +115,32 @@ func checkEffect(now, next Layers) error {
 	// Kafka would open and close sockets, or resize a pool, here. To store such a change and go on as before would be a lie, so it is refused.
 	for _, key := range atStart {
 		if is, will := now.Of(key), next.Of(key); is.Text != will.Text {
-			return &InvalidError{key, will.Text, fmt.Sprintf("Invalid value %s for configuration %s: Quire reads it at start alone; change server.properties and restart", will.Text, key)}
+			return refuseAtStart(will.Option, key, will.Text)
+		}
+	}
+	for _, stored := range []map[string]string{next.DynamicDefault, next.DynamicBroker} {
+		for _, key := range slices.Sorted(maps.Keys(stored)) {
+			base, prefixed := Base(key)
+			if !prefixed || !slices.Contains(loginKeys, base) {
+				continue
+			}
+			if is, ok := now.Static[key]; !ok || is != stored[key] {
+				o, _ := Lookup(Broker(), base)
+				return refuseAtStart(o, key, stored[key])
+			}
 		}
 	}
 	return nil
+}
+
+// loginKeys are what a listener demands of clients, under its prefix.
+var loginKeys = []string{"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size", "connections.max.reauth.ms"}
+
+func refuseAtStart(o *Option, key, value string) error {
+	if o.Sensitive() {
+		value = "[hidden]"
+	}
+	return &InvalidError{key, value, fmt.Sprintf("Invalid value %s for configuration %s: Quire reads it at start alone; change server.properties and restart", value, key)}
 }
 
 func resize(is, will int64) string {

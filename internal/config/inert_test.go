@@ -38,8 +38,8 @@ func TestInertIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// These act by a rule of this package: the first must say both, the second is the old name of node.id.
-	for _, key := range []string{"process.roles", "broker.id"} {
+	// These act by a rule of this package: the first must say both, the second is the old name of node.id, the third says what listeners speak.
+	for _, key := range []string{"process.roles", "broker.id", "listener.security.protocol.map"} {
 		named[key] = true
 	}
 	// What a topic's option inherits acts as the topic's option does.

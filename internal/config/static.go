@@ -277,9 +277,9 @@ func checkListeners(static map[string]string, l Layers) error {
 		} else {
 			brokers++
 		}
-		// Served as PLAINTEXT such a listener would let everybody in whom the user meant to keep out.
-		if a.Protocol != "PLAINTEXT" {
-			return refuse(l.Of("listeners"), "listener "+a.Name+" asks for "+a.Protocol+", but this version of Quire speaks PLAINTEXT alone")
+		// Served without TLS such a listener would let everybody listen whom the user meant to keep out.
+		if a.Protocol != "PLAINTEXT" && a.Protocol != "SASL_PLAINTEXT" {
+			return refuse(l.Of("listeners"), "listener "+a.Name+" asks for "+a.Protocol+", but this version of Quire has no TLS: it speaks PLAINTEXT and SASL_PLAINTEXT")
 		}
 	}
 	if brokers == 0 {

@@ -143,6 +143,9 @@ type Endpoint struct {
 	Protocol int16 // 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL
 }
 
+// ProtocolSASLPlaintext is the security protocol SASL_PLAINTEXT as records and requests number it.
+const ProtocolSASLPlaintext int16 = 2
+
 // A FeatureRange is what a node supports.
 type FeatureRange struct {
 	Name     string

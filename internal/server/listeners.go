@@ -10,6 +10,7 @@ import (
 
 	"github.com/quire-log/quire/internal/config"
 	"github.com/quire-log/quire/internal/metadata"
+	"github.com/quire-log/quire/internal/wire"
 )
 
 // A listener is one entry of listeners with what advertised.listeners says of it.
@@ -20,8 +21,10 @@ type listener struct {
 	// advertisedHost is what clients are told; "": the address that they dialled.
 	advertisedHost string
 	advertisedPort int
-	controller     bool // listed in controller.listener.names
-	dynamic        bool // the system chooses the port
+	controller     bool        // listed in controller.listener.names
+	dynamic        bool        // the system chooses the port
+	protocol       string      // by listener.security.protocol.map: PLAINTEXT or SASL_PLAINTEXT
+	login          *wire.Login // nil: clients need not say who they are
 	bound          net.Listener
 }
 
@@ -38,7 +41,7 @@ func parseListeners(static map[string]string) ([]*listener, error) {
 	controllers := splitList(strings.ToUpper(static["controller.listener.names"]))
 	var all []*listener
 	for _, a := range bound {
-		l := &listener{name: a.Name, host: a.Host, port: int(a.Port), dynamic: a.Port == 0, controller: slices.Contains(controllers, a.Name)}
+		l := &listener{name: a.Name, host: a.Host, port: int(a.Port), dynamic: a.Port == 0, protocol: a.Protocol, controller: slices.Contains(controllers, a.Name)}
 		switch i := slices.IndexFunc(advertised, func(b config.ListenerAddress) bool { return b.Name == a.Name }); {
 		case i >= 0:
 			l.advertisedHost, l.advertisedPort = advertised[i].Host, int(advertised[i].Port)
@@ -104,7 +107,11 @@ func (l *listener) endpoint() metadata.Endpoint {
 	if port == 0 {
 		port = l.port
 	}
-	return metadata.Endpoint{Listener: l.name, Host: host, Port: uint16(port)}
+	e := metadata.Endpoint{Listener: l.name, Host: host, Port: uint16(port)}
+	if l.protocol == "SASL_PLAINTEXT" {
+		e.Protocol = metadata.ProtocolSASLPlaintext
+	}
+	return e
 }
 
 // splitAddr is an address as Metadata names it.

@@ -103,6 +103,9 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if n.listeners, err = parseListeners(n.static); err != nil {
 		return nil, err
 	}
+	if err := n.prepareLogins(); err != nil {
+		return nil, err
+	}
 	if err := n.reservePorts(); err != nil {
 		return nil, err
 	}
@@ -347,11 +350,11 @@ func (n *Node) listen() (err error) {
 			continue
 		}
 		n.serving.Go(func() {
-			if err := n.wire.Serve(wire.Listener{Name: l.name, Listener: l.bound}); err != nil {
+			if err := n.wire.Serve(wire.Listener{Name: l.name, Listener: l.bound, Login: l.login}); err != nil {
 				n.log.Error("a listener ended", "listener", l.name, "error", err)
 			}
 		})
-		n.log.Info("serving", "listener", l.name, "address", l.bound.Addr().String(), "node", n.id, "cluster", n.clusterID)
+		n.log.Info("serving", "listener", l.name, "protocol", l.protocol, "address", l.bound.Addr().String(), "node", n.id, "cluster", n.clusterID)
 	}
 	n.ready.Store(true)
 	return nil

@@ -71,12 +71,17 @@ type Conn struct {
 
 	proven int // the largest frame that came whole, up to provenMax
 
+	session *session // nil: the listener asks nobody to log in
+
 	outBuf *buffer // where out began
 	out    []byte  // gathered answers
 }
 
-func newConn(s *Server, listener string, nc net.Conn, ip netip.Addr) *Conn {
-	c := &Conn{id: s.ids.Add(1), server: s, listener: listener, nc: nc, ip: ip}
+func newConn(s *Server, l Listener, nc net.Conn, ip netip.Addr) *Conn {
+	c := &Conn{id: s.ids.Add(1), server: s, listener: l.Name, nc: nc, ip: ip}
+	if l.Login != nil {
+		c.session = &session{login: l.Login}
+	}
 	if sc, ok := nc.(*net.TCPConn); ok {
 		c.raw, _ = sc.SyscallConn()
 	}
@@ -168,7 +173,7 @@ func (c *Conn) nextFrame() ([]byte, error) {
 		need := 4
 		if have := c.w - c.r; have >= 4 {
 			size := int32(binary.BigEndian.Uint32(c.in.b[c.r:]))
-			if size < 0 || size > c.server.limits.RequestBytesMax {
+			if size < 0 || size > c.frameMax() {
 				return nil, &frameError{size, looksLike(c.in.b[c.r : c.r+4])}
 			}
 			need = 4 + int(size)
@@ -294,10 +299,18 @@ func (c *Conn) readSocket(fd uintptr) bool {
 
 // answer handles one request, and gathers or sends its answer.
 func (c *Conn) answer(frame []byte) error {
+	if c.session != nil && c.session.raw {
+		return c.answerToken(frame)
+	}
 	req := &c.request
 	req.Conn = c
 	if err := req.parseHeader(frame, c.server.headerFlexibleFrom); err != nil {
 		return fmt.Errorf("bad request: %w", err)
+	}
+	if c.session != nil {
+		if err := c.session.admit(req.Key, time.Now()); err != nil { // keeps I7
+			return err
+		}
 	}
 	api := c.server.apis[req.Key]
 	if req.Version < api.Min || req.Version > api.Max {
@@ -320,11 +333,20 @@ func (c *Conn) answer(frame []byte) error {
 	resp := api.Handle(c.ctx, req)
 	defer resp.done()
 	switch resp.kind {
-	case kindReply:
+	case kindReply, kindFail:
+		if resp.kind == kindFail {
+			c.delayFailure()
+		}
 		at := c.begin()
 		c.out = appendResponseHeader(c.out, req.CorrelationID, resp.message.Key(), resp.message.IsFlexible())
 		c.out = resp.message.AppendTo(c.out)
 		c.finish(at, 0)
+		if resp.kind == kindFail {
+			if err := c.flush(); err != nil {
+				return err
+			}
+			return &closeError{resp.reason}
+		}
 	case kindStream:
 		if err := c.appendBody(req, resp.body); err != nil {
 			return err

@@ -8,6 +8,8 @@
 //	I4  a connection that waits for its next request holds no buffers
 //	I5  answers that are gathered to leave together leave before their connection waits for anything
 //	I6  Shutdown returns once no goroutine of a connection is left
+//	I7  on a listener with a Login nothing but ApiVersions, SaslHandshake and SaslAuthenticate reaches a handler before the
+//	    client has logged in, and no frame of such a client exceeds Login.TokenBytesMax
 //
 // A connection is one goroutine: read a frame, handle it, write the answer. One more goroutine, the sweeper, looks at all
 // connections now and then: it closes those that idle or whose client takes nothing, and ends the waiting of handlers whose

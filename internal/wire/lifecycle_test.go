@@ -58,7 +58,7 @@ func TestAcceptBacksOff(t *testing.T) {
 	failing := &failingListener{Listener: l}
 	failing.failures.Store(3)
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(Listener{"X", failing}) }()
+	go func() { served <- s.Serve(Listener{Name: "X", Listener: failing}) }()
 	nc := dial(t, l.Addr().String())
 	begin := time.Now()
 	nc.Write(frame(metadata("t"), 1))
@@ -72,7 +72,7 @@ func TestAcceptBacksOff(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if err := s.Serve(Listener{"late", l}); err != nil && !errors.Is(err, net.ErrClosed) {
+	if err := s.Serve(Listener{Name: "late", Listener: l}); err != nil && !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 }

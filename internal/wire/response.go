@@ -8,7 +8,7 @@ import (
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// A Response is what a handler answers with: made by Reply, Stream, NoResponse or Close.
+// A Response is what a handler answers with: made by Reply, Stream, NoResponse, Close or Fail.
 type Response struct {
 	kind    responseKind
 	message kmsg.Response
@@ -24,6 +24,7 @@ const (
 	kindReply
 	kindStream
 	kindClose
+	kindFail
 )
 
 // Reply answers with a message, encoded at its version. Its key decides the header's version; ApiVersions always has version 0.
@@ -38,12 +39,19 @@ func Stream(req *Request, b *Body, release func()) Response {
 func NoResponse() Response        { return Response{} }
 func Close(reason error) Response { return Response{kind: kindClose, reason: reason} }
 
+// Fail answers with a message, after the delay of a failed login, and ends the connection for the reason given.
+func Fail(m kmsg.Response, reason error) Response {
+	return Response{kind: kindFail, message: m, reason: reason}
+}
+
 // Message is the message of a Reply, nil of other responses. Body is the body of a Stream. For tests of handlers.
 func (r Response) Message() kmsg.Response { return r.message }
 func (r Response) Body() *Body            { return r.body }
 
 // Closes tells whether the response ends the connection, and why.
-func (r Response) Closes() (reason error, closes bool) { return r.reason, r.kind == kindClose }
+func (r Response) Closes() (reason error, closes bool) {
+	return r.reason, r.kind == kindClose || r.kind == kindFail
+}
 
 // Done calls the release of a Stream, as sending it would, for tests of handlers.
 func (r Response) Done() { r.done() }

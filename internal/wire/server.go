@@ -42,6 +42,7 @@ func (l *Limits) setDefaults() {
 type Listener struct {
 	Name     string // such as PLAINTEXT
 	Listener net.Listener
+	Login    *Login // nil: everybody is served
 }
 
 // An API is a row of the table: a request's key, the versions that it is served at, and who answers.
@@ -136,7 +137,7 @@ func (s *Server) Serve(l Listener) error {
 		switch {
 		case err == nil:
 			backoff = acceptBackoffMin
-			s.admit(l.Name, nc)
+			s.admit(l, nc)
 		case s.draining.Load():
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -187,7 +188,7 @@ func remoteIP(nc net.Conn) netip.Addr {
 }
 
 // admit begins a connection, or closes it when its address has too many.
-func (s *Server) admit(listener string, nc net.Conn) {
+func (s *Server) admit(l Listener, nc net.Conn) {
 	ip := remoteIP(nc)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +199,7 @@ func (s *Server) admit(listener string, nc net.Conn) {
 		}
 		return
 	}
-	c := newConn(s, listener, nc, ip)
+	c := newConn(s, l, nc, ip)
 	s.conns[c] = struct{}{}
 	s.perIP[ip]++
 	s.goroutines.Go(c.serve)

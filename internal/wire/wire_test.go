@@ -54,7 +54,7 @@ func serve(t testing.TB, apis []API, limits Limits) (s *Server, address string, 
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(Listener{"PLAINTEXT", l}) }()
+	go func() { served <- s.Serve(Listener{Name: "PLAINTEXT", Listener: l}) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -333,7 +333,7 @@ func TestGrowthIsBounded(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
 	defer far.Close()
-	c := newConn(server, "X", near, remoteIP(near))
+	c := newConn(server, Listener{Name: "X"}, near, remoteIP(near))
 	const claimed = 64 << 20
 	c.in = getBuffer(classSize(0))
 	binary.BigEndian.PutUint32(c.in.b, claimed)
@@ -373,7 +373,7 @@ func TestIdleHoldsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConn(server, "X", nc, remoteIP(nc))
+	c := newConn(server, Listener{Name: "X"}, nc, remoteIP(nc))
 	server.conns[c] = struct{}{}
 	var idle atomic.Bool
 	read := c.tryRead
@@ -447,7 +447,7 @@ func TestManyAnswersAreOneWrite(t *testing.T) {
 	server := NewServer(echoAPIs, Limits{}, nil)
 	near, far := net.Pipe()
 	counted := &countingConn{Conn: near}
-	c := newConn(server, "X", counted, remoteIP(near))
+	c := newConn(server, Listener{Name: "X"}, counted, remoteIP(near))
 	server.conns[c] = struct{}{}
 	ended := make(chan struct{})
 	go func() { c.serve(); close(ended) }()
@@ -643,7 +643,7 @@ func TestClientSoftwareIsCopied(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
 	defer far.Close()
-	c := newConn(server, "X", near, remoteIP(near))
+	c := newConn(server, Listener{Name: "X"}, near, remoteIP(near))
 	view := []byte("librdkafka")
 	c.SetClientSoftware(viewString(view), "2")
 	copy(view, "XXXXXXXXXX")
@@ -666,7 +666,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		server := NewServer(echoAPIs, Limits{RequestBytesMax: 1 << 20}, nil)
 		near, far := net.Pipe()
-		c := newConn(server, "X", near, remoteIP(near))
+		c := newConn(server, Listener{Name: "X"}, near, remoteIP(near))
 		server.conns[c] = struct{}{}
 		ended := make(chan struct{})
 		go func() { c.serve(); close(ended) }()
