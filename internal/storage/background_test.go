@@ -150,6 +150,7 @@ func TestOfflineWhileRunning(t *testing.T) {
 		w.o.FlushCheckpointMs = 1000
 		m := w.start()
 		m.Start()
+		synctest.Wait() // until the checkpoints are written that there were none of: the next write is the one that fails
 		w.create(m, "t", 0)
 		w.create(m, "t", 1)
 		isCheckpoint := func(dir string) func(op, name string) bool {

@@ -16,6 +16,7 @@ const (
 	timeIndexSuffix = ".timeindex"
 	txnIndexSuffix  = ".txnindex"
 	snapshotSuffix  = ".snapshot"
+	windowSuffix    = ".window" // ours alone
 
 	deletedSuffix = ".deleted" // renamed, waits to be unlinked
 	cleanedSuffix = ".cleaned" // half-written output of compaction

@@ -207,6 +207,9 @@ func wantSums(t *testing.T, root, dir string, want map[string]string, ignore fun
 		}
 	}
 	for n := range names {
+		if strings.HasSuffix(n, windowSuffix) {
+			continue // ours alone
+		}
 		if got[n] != want[n] && !ignore(filepath.Base(n)) {
 			info, _ := os.Stat(filepath.Join(root, n))
 			size := int64(-1)
@@ -320,10 +323,17 @@ func TestGoldenRecovered(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
+					// A reign without records is in Kafka's file, and would not be in ours (decision 2): write it all the same.
+					if err := l.epochs.save(l.EndOffset() + 1); err != nil {
+						t.Fatal(err)
+					}
 					if err := l.Close(); err != nil {
 						t.Fatal(err)
 					}
-					wantSums(t, root, dir, want, func(n string) bool { return n == ".hidden" })
+					wantSums(t, root, dir, want, func(n string) bool {
+						// Kafka lost the line of the first reign here, which our file has still.
+						return n == ".hidden" || base == "from-none-0" && name == "plain-torn" && n == epochFileName
+					})
 				})
 			}
 		})

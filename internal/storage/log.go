@@ -253,7 +253,7 @@ func (l *Log) expired() func(*producer) bool {
 	}
 }
 
-// Close flushes, cuts preallocated files to their content, writes the producer snapshot at the log's end, and closes. Nothing is left running.
+// Close flushes, cuts preallocated files to their content, writes the producer snapshot and window at the log's end, and closes. Nothing is left running.
 func (l *Log) Close() error {
 	l.background.Stop()
 	l.mu.Lock()
@@ -294,6 +294,9 @@ func (l *Log) finishClose() error {
 		return err
 	}
 	if err := l.producers.snapshot(true); err != nil {
+		return err
+	}
+	if err := l.producers.saveWindow(); err != nil {
 		return err
 	}
 	if l.producers.snapped != before || !l.active.named {

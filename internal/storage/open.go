@@ -64,8 +64,9 @@ type opening struct {
 type listing struct {
 	segments  []listedSegment // ascending
 	snapshots []Offset        // ascending
-	leftovers []string        // .deleted, .cleaned, .swap
-	orphans   []string        // index files without their .log
+	windows   []Offset
+	leftovers []string // .deleted, .cleaned, .swap
+	orphans   []string // index files without their .log
 	epochs    bool
 	meta      bool
 }
@@ -161,6 +162,8 @@ func (op *opening) read() error {
 			logs = append(logs, e)
 		case snapshotSuffix:
 			op.list.snapshots = append(op.list.snapshots, base)
+		case windowSuffix:
+			op.list.windows = append(op.list.windows, base)
 		case indexSuffix, timeIndexSuffix, txnIndexSuffix:
 			indexes = append(indexes, rest{base, name})
 		}
@@ -342,7 +345,7 @@ func (op *opening) load() error {
 		segs[i].modified = s.modified
 	}
 	op.segments.Store(segs)
-	op.producers.snapshots = op.list.snapshots
+	op.producers.snapshots, op.producers.windows = op.list.snapshots, op.list.windows
 
 	epochsLost, err := op.loadEpochs()
 	if err != nil {
@@ -497,7 +500,10 @@ func (op *opening) settle() error {
 	}
 	op.synced = rp
 	op.Log.recoveryPoint.Store(int64(max(rp, start)))
-	return op.settleProducers(segs, start)
+	if err := op.settleProducers(segs, start); err != nil {
+		return err
+	}
+	return op.settleWindow()
 }
 
 // settleProducers removes snapshots that belong to nothing, and brings the producers' state to the log's end.

@@ -21,11 +21,13 @@ type producers struct {
 	end       Offset   // the state is that of the log below end
 	snapshots []Offset // of the .snapshot files that exist, ascending
 	snapped   Offset   // the state at this offset was written to a file, or needs none
+	windows   []Offset // of the .window files that exist
+	windowed  Offset   // the .window file of this offset is of this state when that is at the same; -1: none is
 	reader    record.Reader
 }
 
 func newProducers(at *place) *producers {
-	return &producers{at: at, byID: map[int64]*producer{}}
+	return &producers{at: at, byID: map[int64]*producer{}, windowed: -1}
 }
 
 // A txnSet is the transactions that hold back the last stable offset.
@@ -143,7 +145,7 @@ func (ps *producers) replay(b record.Batch) (completedTxn, bool, error) {
 func (ps *producers) clear(end Offset) {
 	clear(ps.byID)
 	ps.txns.clear()
-	ps.end, ps.snapped = end, 0
+	ps.end, ps.snapped, ps.windowed = end, 0, -1
 }
 
 // adopt takes producers from a snapshot, but those that now are expired.
