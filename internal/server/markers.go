@@ -192,7 +192,7 @@ func (w *markerWriter) write(t *markerTask, topic string, partition int32) error
 	if log := p.Log(); log.EndOffset() == 0 {
 		// Nothing was ever written there: the topic is a new one of that name, or the producer did not come to write. A marker would
 		// be the first thing in it.
-		log.TakeBackVerification(t.ProducerID)
+		log.TakeBackVerification(t.ProducerID, t.ProducerEpoch, t.Version >= txn.V2)
 		return nil
 	} else if info, known := log.Producer(t.ProducerID); t.Resumed && known && info.ProducerEpoch == t.ProducerEpoch && info.CurrentTxnStart < 0 {
 		return nil // it was written before the coordinator ended

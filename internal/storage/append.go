@@ -127,7 +127,7 @@ func (l *Log) append(b record.Batch, o AppendOptions, cfg *Config) (Appended, er
 	}
 	l.index(found{pos, int64(len(b)), base, last}, b.MaxTimestamp(), cfg)
 	if b.HasProducer() {
-		if err := l.noteProducer(b, m); err != nil {
+		if err := l.noteProducer(b, m, o.NewEpochPerTransaction); err != nil {
 			return Appended{}, err
 		}
 	}
@@ -214,12 +214,16 @@ func (l *Log) index(b found, maxTime int64, cfg *Config) {
 }
 
 // noteProducer changes the producers' state for a batch that was written. A .txnindex that cannot be written fails the log:
-// readers would be shown what was aborted. mu is held.
-func (l *Log) noteProducer(b record.Batch, m *marker) error {
+// readers would be shown what was aborted. newEpochs is AppendOptions.NewEpochPerTransaction. mu is held.
+func (l *Log) noteProducer(b record.Batch, m *marker, newEpochs bool) error {
 	if b.IsControl() && m == nil {
 		return nil
 	}
-	delete(l.verifications, b.ProducerID()) // a marker takes the leave back, and data has used it
+	if m != nil {
+		l.takeBack(b.ProducerID(), endedBelow(b.ProducerEpoch(), newEpochs))
+	} else {
+		delete(l.verifications, b.ProducerID()) // data has used it
+	}
 	done, ended := l.producers.apply(b, m)
 	if !ended {
 		return nil
@@ -345,13 +349,13 @@ func (l *Log) appendSet(batches []byte, set batchSet, cfg *Config) (Appended, er
 		}
 		b := e.Batch()
 		if !b.IsControl() {
-			return l.noteProducer(b, nil)
+			return l.noteProducer(b, nil, false)
 		}
 		m, ok, err := readMarker(b, &l.producers.reader)
 		if err != nil || !ok {
 			return nil // the leader took it
 		}
-		return l.noteProducer(b, &m)
+		return l.noteProducer(b, &m, false)
 	})
 	if err != nil {
 		return Appended{}, err

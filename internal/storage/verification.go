@@ -74,11 +74,28 @@ func (l *Log) EndVerification(v *Verification) {
 	}
 }
 
-// TakeBackVerification takes a producer's leave, as a marker does, where no marker is to be written.
-func (l *Log) TakeBackVerification(producerID int64) {
+// TakeBackVerification takes a producer's leave, as a marker of that epoch does, where no marker is to be written. newEpochs is
+// AppendOptions.NewEpochPerTransaction.
+func (l *Log) TakeBackVerification(producerID int64, epoch int16, newEpochs bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.verifications, producerID)
+	l.takeBack(producerID, endedBelow(epoch, newEpochs))
+}
+
+// endedBelow is the first epoch whose transaction a marker of an epoch does not end. Where each transaction has an epoch of its own, a
+// marker has that of the next one, which may have been begun already: the producer hears of the end before its markers are written.
+func endedBelow(epoch int16, newEpochs bool) int32 {
+	if newEpochs {
+		return int32(epoch)
+	}
+	return int32(epoch) + 1
+}
+
+// takeBack takes a producer's leave to open a transaction of an epoch below. mu is held.
+func (l *Log) takeBack(producerID int64, below int32) {
+	if v := l.verifications[producerID]; v != nil && int32(v.epoch) < below {
+		delete(l.verifications, producerID)
+	}
 }
 
 // checkVerified decides whether a transactional batch may open a transaction, or belongs to an open one. mu is held.

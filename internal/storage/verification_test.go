@@ -69,7 +69,7 @@ func TestVerification(t *testing.T) {
 	mark()
 	want("with a leave from before a marker", send(3, v), InvalidTxnState)
 	v = l.BeginVerification(7, 0, 3)
-	l.TakeBackVerification(7)
+	l.TakeBackVerification(7, 0, false)
 	want("with a leave that was taken back", send(3, v), InvalidTxnState)
 	v = l.BeginVerification(7, 0, 3)
 	want("the next transaction", send(3, v), 0)
@@ -79,5 +79,37 @@ func TestVerification(t *testing.T) {
 	l.EndVerification(l.BeginVerification(8, 0, 0))
 	if len(l.verifications) != 0 {
 		t.Error("one that came to nothing is left")
+	}
+}
+
+// Where each transaction has an epoch of its own, a producer may ask for the next one before the last one's marker, which has the next
+// one's epoch, has come: the leave stands. It falls with the marker of its own transaction.
+func TestVerificationBeforeTheLastMarker(t *testing.T) {
+	l := openTest(t, vfs.NewMem(), testConfig())
+	defer l.Close()
+	send := func(epoch int16, v *Verification) error {
+		_, err := l.Append(txnBatch(t, 7, epoch, 0), AppendOptions{Verification: v})
+		return err
+	}
+	mark := func(epoch int16) {
+		t.Helper()
+		b := record.AppendEndTxnMarker(nil, 7, epoch, true, 0, time.Now().UnixMilli())
+		if _, err := l.Append(b, AppendOptions{Origin: FromCoordinator, NewEpochPerTransaction: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := send(0, l.BeginVerification(7, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	next := l.BeginVerification(7, 1, 0)
+	mark(1)
+	if err := send(1, next); err != nil {
+		t.Errorf("a batch of the next transaction: %v", err)
+	}
+	mark(2)
+	late := l.BeginVerification(7, 2, 0)
+	mark(3)
+	if err := send(2, late); err == nil {
+		t.Error("a batch was let into a transaction that had ended")
 	}
 }
