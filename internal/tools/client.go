@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -84,13 +85,21 @@ func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo
 		clientID = id
 	}
 	watch := &dialWatch{stderr: stderr, kind: kind, clientID: clientID}
-	return []kgo.Opt{
+	opts := []kgo.Opt{
 		kgo.SeedBrokers(seeds...),
 		kgo.ClientID(clientID),
 		kgo.SoftwareNameAndVersion("quire-tools", kafkaVersion),
 		kgo.DisableClientMetrics(),
 		kgo.WithHooks(watch),
-	}, watch, nil
+	}
+	if c["security.protocol"] == saslPlaintext {
+		login, err := c.login()
+		if err != nil {
+			return nil, nil, err
+		}
+		opts = append(opts, kgo.SASL(login))
+	}
+	return opts, watch, nil
 }
 
 // dialWatch notes whether any broker was reached, and says once that one was not.
@@ -130,6 +139,8 @@ func (a *admin) call(name string, req kmsg.Request) (kmsg.Response, error) {
 		case err == nil:
 			return resp, nil
 		case errors.As(err, &dialed) && ctx.Err() == nil:
+		case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism): // reached, and refused
+			return nil, asJava(err)
 		case !a.dial.reached.Load():
 			return nil, throw(kafkaErrors+"TimeoutException", "Timed out waiting for a node assignment. Call: "+name)
 		case ctx.Err() != nil:

@@ -111,17 +111,19 @@ func configError(key, value, message string) error {
 	return throw(configException, fmt.Sprintf("Invalid value %s for configuration %s: %s", value, key, message))
 }
 
-// secured are the protocols of Kafka that these tools do not speak.
-var secured = []string{"SSL", "SASL_PLAINTEXT", "SASL_SSL"}
+const saslPlaintext = "SASL_PLAINTEXT"
 
-// checkPlain refuses what would need an encrypted or authenticated connection.
+// secured are the protocols of Kafka that these tools do not speak.
+var secured = []string{"SSL", "SASL_SSL"}
+
+// checkPlain refuses what would need an encrypted connection.
 func (c clientConfig) checkPlain() error {
 	protocol, ok := c["security.protocol"]
 	switch {
-	case !ok || protocol == "PLAINTEXT":
+	case !ok || protocol == "PLAINTEXT" || protocol == saslPlaintext:
 		return nil
 	case slices.Contains(secured, protocol):
-		return throw("java.lang.UnsupportedOperationException", "security.protocol="+protocol+": quire's tools speak PLAINTEXT only")
+		return throw("java.lang.UnsupportedOperationException", "security.protocol="+protocol+": quire's tools speak PLAINTEXT and SASL_PLAINTEXT only")
 	}
 	return configError("security.protocol", protocol, "String must be one of (case insensitive): PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL")
 }
