@@ -14,7 +14,7 @@ import (
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// format gives every data directory a meta.properties: empty ones are formatted for the cluster that the others belong to, or a new one.
+// format gives the data directories a meta.properties for a new cluster, when none has one. When some have, the others must: as in Kafka.
 // nodeID < 0: not configured; the directories' own, else 1. It returns what the directories agree on.
 func (n *Node) format(fsys vfs.FS, dirs []string, nodeID int32) (storage.Meta, error) {
 	var meta storage.Meta
@@ -46,6 +46,12 @@ func (n *Node) format(fsys vfs.FS, dirs []string, nodeID int32) (storage.Meta, e
 		if err := empty(fsys, dir); err != nil {
 			return meta, err
 		}
+	}
+	if found && len(bare) > 0 {
+		// It may be a disk that is not mounted: formatted, it would hide what it holds.
+		return meta, &storage.DirError{Dir: bare[0], Err: fmt.Errorf("no `meta.properties` found in %s, though other data directories have one: mount what belongs there, or, if it is new, run `quire kafka-storage format --ignore-formatted --cluster-id %s --config FILE`", bare[0], meta.ClusterID)}
+	}
+	for _, dir := range bare {
 		meta.DirectoryID = storage.TopicID(kmeta.RandomUUID())
 		bootstrap := metadata.Snapshot{Records: metadata.BootstrapRecords()}
 		data, err := bootstrap.AppendTo(nil, time.Now().UnixMilli())

@@ -200,7 +200,7 @@ func (n *Node) openLogs() error {
 	n.static["node.id"], n.static["broker.id"] = itoa(int(n.id)), itoa(int(n.id))
 	ms := func(key string) int64 { return n.value(key).Int64() }
 	n.logs, err = storage.OpenManager(storage.ManagerOptions{
-		FS: n.options.FS, Dirs: dirs, MetadataDir: metadataDir, Locks: locks, NodeID: n.id, ClusterID: n.clusterID,
+		FS: n.options.FS, Dirs: dirs, MetadataDir: metadataDir, Locks: locks, NodeID: n.id, ClusterID: n.clusterID, MetadataRequired: true,
 		RecoveryThreads:           int(ms("num.recovery.threads.per.data.dir")),
 		FlushCheckpointMs:         ms("log.flush.offset.checkpoint.interval.ms"),
 		LogStartCheckpointMs:      ms("log.flush.start.offset.checkpoint.interval.ms"),
@@ -235,6 +235,10 @@ func (n *Node) event(e storage.Event) {
 	switch e.Kind {
 	case "roll", "scan": // no more than what a log does all day, and at every start after a kill
 		level = slog.LevelDebug
+	case "recover":
+		if e.Partition == storage.MetadataPartition { // whatever it lost is lost to every client
+			level = slog.LevelWarn
+		}
 	}
 	n.loggers.named(loggerStorage).Log(context.Background(), level, e.Kind, "partition", e.Partition.String(), "offset", e.Offset, "cause", e.Cause)
 }

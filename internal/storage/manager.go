@@ -24,6 +24,8 @@ type ManagerOptions struct {
 	Dirs []string // log.dirs
 	// MetadataDir is the one that holds __cluster_metadata-0; default Dirs[0].
 	MetadataDir string
+	// MetadataRequired: partitions without a metadata log are refused, since nothing tells what they are.
+	MetadataRequired bool
 	// Locks, if not nil, are what LockDirs took; those of the directories belong to the Manager once it is open.
 	Locks     *DirLocks
 	NodeID    int32
@@ -235,7 +237,7 @@ func (m *Manager) checkDirs() (err error) {
 		}
 		d.found.live = slices.DeleteFunc(d.found.live, func(f foundDir) bool { return f.tp == MetadataPartition })
 	}
-	return nil
+	return m.checkMetadataLog()
 }
 
 func (m *Manager) beginDirs() error {
