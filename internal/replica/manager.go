@@ -143,7 +143,11 @@ func (m *Manager) follow(img *metadata.Image, p *Partition, said *metadata.Parti
 			log.SetConfig(m.o.ConfigFor(img, p.tp.Topic))
 		} else {
 			m.o.Log.Error("a partition is offline: its log cannot be opened", "partition", p.tp.String(), "error", err)
-			p.fail(err)
+			if storage.IsTemporary(err) {
+				p.wait(err, func() (*storage.Log, error) { return create(p.tp, storage.TopicID(p.id)) })
+			} else {
+				p.fail(err)
+			}
 			log = nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/quire-log/quire/internal/kmeta"
 	"github.com/quire-log/quire/internal/metadata"
@@ -23,6 +24,8 @@ type Partition struct {
 	mu    sync.RWMutex
 	state atomic.Pointer[state] // stored under mu, loaded without it where no append follows
 
+	retried pace
+
 	highWatermark atomic.Int64 // only rises, but for a new log (I2)
 
 	waiters waiterList
@@ -38,6 +41,8 @@ type state struct {
 	replicas    int
 	minISR      int
 	gone        bool // no longer of this node
+	// reopen, if not nil, opens the log that could not be opened for want of descriptors; mu is held.
+	reopen func() (*storage.Log, error)
 }
 
 func newPartition(nodeID int32, tp TopicPartition, id kmeta.UUID) *Partition {
@@ -82,7 +87,7 @@ func (p *Partition) lead(log *storage.Log, said *metadata.Partition, minISR int)
 			}
 		}
 		if log != nil && s.log == nil {
-			s.log, s.err = log, nil // what kept it from being opened is past; a log that failed later stays the one it is
+			s.log, s.err, s.reopen = log, nil, nil // what kept it from being opened is past; a log that failed later stays the one it is
 		}
 		s.leader, s.leaderEpoch, s.inSync, s.replicas, s.minISR = said.Leader, said.LeaderEpoch, len(said.ISR), len(said.Replicas), minISR
 		if begins && !slices.ContainsFunc(said.ISR, func(id int32) bool { return id != p.nodeID }) {
@@ -99,6 +104,53 @@ func (p *Partition) fail(err error) {
 		s.err = err
 		return nil
 	})
+}
+
+// wait takes the partition offline until reopen succeeds, which whoever needs it next tries.
+func (p *Partition) wait(err error, reopen func() (*storage.Log, error)) {
+	p.change(func(s *state) error {
+		s.err, s.reopen = err, reopen
+		return nil
+	})
+}
+
+// retry opens the log if what kept it from being opened may be over. keeps I1
+func (p *Partition) retry() {
+	if p.state.Load().reopen == nil || !p.retried.due() {
+		return
+	}
+	p.change(func(s *state) error {
+		if s.reopen == nil || s.log != nil || s.gone {
+			return nil
+		}
+		log, err := s.reopen()
+		if err != nil {
+			s.err = err
+			return nil
+		}
+		if s.leader == p.nodeID {
+			if err := log.AssignEpoch(s.leaderEpoch); err != nil {
+				s.err = err
+				return nil
+			}
+			if s.inSync == 1 {
+				p.raise(log.EndOffset())
+			}
+		}
+		s.log, s.err, s.reopen = log, nil, nil
+		return nil
+	})
+}
+
+// retryPause is between two tries to open a log, however many ask for it.
+const retryPause = 100 * time.Millisecond
+
+// A pace lets one through, and the next a pause later. The zero one lets the first through.
+type pace struct{ last atomic.Int64 }
+
+func (p *pace) due() bool {
+	last, now := p.last.Load(), time.Now().UnixNano()
+	return now-last >= int64(retryPause) && p.last.CompareAndSwap(last, now)
 }
 
 // leave is the end of the partition on this node.
@@ -129,7 +181,10 @@ func (p *Partition) Leader() (leader int32, epoch Epoch) {
 func (p *Partition) Gone() bool { return p.state.Load().gone }
 
 // CheckLeader is nil if this node leads and epoch (−1: not given) is the current one: else *NotLeaderError or *EpochError, or *OfflineError.
-func (p *Partition) CheckLeader(epoch Epoch) error { return p.check(p.state.Load(), epoch) }
+func (p *Partition) CheckLeader(epoch Epoch) error {
+	p.retry()
+	return p.check(p.state.Load(), epoch)
+}
 
 func (p *Partition) check(s *state, epoch Epoch) error {
 	switch {
@@ -161,6 +216,7 @@ func (p *Partition) Append(b record.Batch, acks int16, o storage.AppendOptions) 
 }
 
 func (p *Partition) append(b record.Batch, acks int16, o storage.AppendOptions) (storage.Appended, error) {
+	p.retry()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	s := p.state.Load()

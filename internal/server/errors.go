@@ -90,6 +90,9 @@ func errorCode(err error) (code int16, message string) {
 	case errors.As(err, &offline), errors.As(err, &failed), errors.As(err, &corrupt):
 		return codeKafkaStorageError, ""
 	case errors.As(err, &full):
+		if full.NoDescriptor() {
+			return codeKafkaStorageError, "the broker has no file descriptor left"
+		}
 		// Retriable, as whatever else the disk does to a log; but the log goes on once there is room.
 		return codeKafkaStorageError, "no space is left on the broker's disk"
 	case errors.As(err, &outside):

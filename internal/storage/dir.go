@@ -326,7 +326,7 @@ func (d *dataDir) writeCleaner() error {
 
 func (d *dataDir) writeFile(name string, offsets map[TopicPartition]Offset) error {
 	err := vfs.WriteFile(d.fs, path.Join(d.path, name), appendOffsetCheckpoint(nil, offsets))
-	if err != nil && !errors.Is(err, syscall.ENOSPC) {
+	if err != nil && !isDiskFull(err) {
 		d.fail(err)
 	}
 	return err

@@ -169,9 +169,15 @@ func (c *epochCache) endOf(e Epoch, logEnd Offset) (Epoch, Offset) {
 	return l[n-1].Epoch, l[n].StartOffset
 }
 
-// isDiskFull tells whether there was no room for bytes, or no permission for more of them: waiting may help.
+// isDiskFull tells whether there was no room for bytes, or no permission for more of them, or no descriptor: waiting may help.
 func isDiskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) || noDescriptor(err)
+}
+
+// noDescriptor tells whether the process or the system had no file descriptor left. Only opening a file says so, and nothing
+// has happened to the file then: not even an fsync, which after any other failure must not be tried again.
+func noDescriptor(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // ensureFile creates an empty file if name is missing, and tells whether it did.

@@ -68,11 +68,22 @@ func (e *FailedError) Error() string {
 }
 func (e *FailedError) Unwrap() error { return e.Err }
 
-// A DiskFullError means that there was no room for a batch; nothing of it was kept, and a later append may succeed.
+// A DiskFullError means that there was no room for a batch, or no file descriptor; nothing of it was kept, and a later append may succeed.
 type DiskFullError struct {
 	Partition TopicPartition
 	Err       error
 }
 
-func (e *DiskFullError) Error() string { return fmt.Sprintf("%s: no space: %v", e.Partition, e.Err) }
+func (e *DiskFullError) Error() string {
+	if e.NoDescriptor() {
+		return fmt.Sprintf("%s: no file descriptor is left: %v", e.Partition, e.Err)
+	}
+	return fmt.Sprintf("%s: no space: %v", e.Partition, e.Err)
+}
+
+// NoDescriptor tells that it was not the disk that was full, but the table of the process's or the system's open files.
+func (e *DiskFullError) NoDescriptor() bool { return noDescriptor(e.Err) }
+
+// IsTemporary tells whether what failed may be tried again once there is a file descriptor: nothing is wrong with the files.
+func IsTemporary(err error) bool       { return isDiskFull(err) }
 func (e *DiskFullError) Unwrap() error { return e.Err }

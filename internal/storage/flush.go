@@ -34,7 +34,8 @@ func (l *Log) sync(all bool) error {
 		return err
 	}
 	segs, end, cuts := l.list(), l.EndOffset(), l.truncations
-	newFiles, snapshots := !l.active.named || l.renamed, l.producers.snapshots
+	renamed := l.renamed
+	newFiles, snapshots := !l.active.named || renamed, l.producers.snapshots
 	l.renamed = false
 	proven := end // where the recovery point may go: not beyond a line of an epoch that a full disk does not take (I8)
 	if err := l.epochs.save(end); isDiskFull(err) {
@@ -63,18 +64,18 @@ func (l *Log) sync(all bool) error {
 			continue
 		}
 		if err := l.syncSegment(s, i < last); err != nil {
-			return l.fail(err)
+			return l.syncError(err, renamed)
 		}
 		newFiles = newFiles || i < last
 	}
 	if newFiles {
 		for _, o := range snaps {
 			if err := syncFile(l.at.fs, l.at.path(fileName(o, snapshotSuffix))); err != nil && !isDamage(err) {
-				return l.fail(err)
+				return l.syncError(err, renamed)
 			}
 		}
 		if err := l.at.fs.SyncDir(l.Dir()); err != nil {
-			return l.fail(err)
+			return l.syncError(err, renamed)
 		}
 	}
 
@@ -95,9 +96,28 @@ func (l *Log) sync(all bool) error {
 	return nil
 }
 
+// syncError makes the error of a sync. One that found no descriptor has synced nothing, and the next one begins anew.
+func (l *Log) syncError(err error, renamed bool) error {
+	if !noDescriptor(err) {
+		return l.fail(err)
+	}
+	l.mu.Lock()
+	l.renamed = l.renamed || renamed
+	l.mu.Unlock()
+	return &DiskFullError{l.partition, err}
+}
+
+// nameError makes the error of an fsync of the directory whose names have not been relied on yet.
+func (l *Log) nameError(err error) error {
+	if noDescriptor(err) {
+		return &DiskFullError{l.partition, err}
+	}
+	return l.fail(err)
+}
+
 // syncSegment fsyncs a segment's .log and, of a closed one, its indexes. Those of the active segment are built anew by a
 // recovery that finds the recovery point in it, so they need no fsync. A segment that is gone needs none either.
-func (l *Log) syncSegment(s *segment, closed bool) error {
+func (l *Log) syncSegment(s *segment, closed bool) (err error) {
 	f, err := s.acquire()
 	if errors.Is(err, errSegmentGone) {
 		return nil
@@ -106,7 +126,12 @@ func (l *Log) syncSegment(s *segment, closed bool) error {
 		return err
 	}
 	defer s.release()
-	s.cut.Store(false)
+	cut := s.cut.Swap(false)
+	defer func() {
+		if cut && err != nil {
+			s.cut.Store(true) // its indexes may not have been synced
+		}
+	}()
 	if err := f.Sync(); err != nil {
 		return err
 	}

@@ -180,7 +180,10 @@ func (m *Manager) create(tp TopicPartition, id TopicID, isNew bool) (*Log, error
 		}
 		return held.log, nil
 	case failed.err != nil:
-		return nil, &FailedError{tp, failed.err}
+		if !isDiskFull(failed.err) {
+			return nil, &FailedError{tp, failed.err}
+		}
+		return m.reopen(tp, id, failed)
 	}
 	if !isNew {
 		if unread := m.unreadDirs(); len(unread) > 0 {
@@ -204,6 +207,28 @@ func (m *Manager) create(tp TopicPartition, id TopicID, isNew bool) (*Log, error
 		d.fail(err)
 		tried, errs = append(tried, d), append(errs, err)
 	}
+}
+
+// reopen opens a log that the start could not, for want of room or of descriptors. The caller holds tp's stripe.
+func (m *Manager) reopen(tp TopicPartition, id TopicID, failed failedLog) (*Log, error) {
+	d := failed.dir
+	have, err := readPartitionMetadata(m.o.FS, path.Join(d.path, failed.name, partitionMetaName))
+	if err == nil && have != id && id != (TopicID{}) {
+		return nil, &TopicIDError{tp, have, id}
+	}
+	if err == nil {
+		err = m.open(d, tp, have, true, d.clean)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.failed[tp] = failedLog{d, failed.name, err}
+		return nil, &FailedError{tp, err}
+	}
+	delete(m.failed, tp)
+	d.partitions-- // it was counted as a failed one, too
+	m.log.Info("a log that could not be opened at the start is open now", "partition", tp.String(), "directory", d.path)
+	return m.logs[tp].log, nil
 }
 
 // unreadDirs are those that were offline from the start, so that nobody knows what they hold.

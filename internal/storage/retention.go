@@ -153,7 +153,7 @@ func (l *Log) applyPolicy(p policy, v *retentionView, hw Offset) (int, error) {
 	if !l.active.named {
 		// Old names must not go before the newest is sure to stay: the log would forget where it ends.
 		if err := l.at.fs.SyncDir(l.Dir()); err != nil {
-			return 0, l.fail(err)
+			return 0, l.nameError(err)
 		}
 		l.active.named = true
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -60,12 +61,50 @@ func (osFS) Chtimes(name string, mtime time.Time) error {
 }
 
 func (osFS) SyncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
+	return spare.use(func() error {
+		d, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = d.Sync()
+		return errors.Join(err, d.Close())
+	})
+}
+
+// spare is given up while a directory is opened for a moment though no descriptor is left: a rename that was done can then
+// be made durable.
+var spare spareDescriptor
+
+type spareDescriptor struct {
+	// mu guards the field below, and is held while the descriptor is lent.
+	mu   sync.Mutex
+	file *os.File // nil: none was had
+}
+
+// use calls do, and once more with a descriptor to spare if it found none.
+func (s *spareDescriptor) use(do func() error) error {
+	s.keep()
+	err := do()
+	if !errors.Is(err, syscall.EMFILE) {
 		return err
 	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return err
+	}
+	_ = s.file.Close()
+	err = do()
+	s.file, _ = os.Open(os.DevNull)
+	return err
+}
+
+func (s *spareDescriptor) keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		s.file, _ = os.Open(os.DevNull)
+	}
 }
 
 func (f *osFile) Size() (int64, error) {
