@@ -85,5 +85,5 @@ func (e *DiskFullError) Error() string {
 func (e *DiskFullError) NoDescriptor() bool { return noDescriptor(e.Err) }
 
 // IsTemporary tells whether what failed may be tried again once there is a file descriptor: nothing is wrong with the files.
-func IsTemporary(err error) bool       { return isDiskFull(err) }
+func IsTemporary(err error) bool       { return noDescriptor(err) }
 func (e *DiskFullError) Unwrap() error { return e.Err }
