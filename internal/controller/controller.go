@@ -45,6 +45,7 @@ type Controller struct {
 	wishes chan *wish
 
 	// These belong to Open, and after it to the writer's goroutine.
+	stateDue bool  // there was no room for quorum-state
 	failed   error // why nothing can be written any more
 	scratch  []byte
 	replayed int64 // bytes of the log that no snapshot covered when it was opened

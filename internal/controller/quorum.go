@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"syscall"
 	"time"
 
 	"github.com/quire-log/quire/internal/kmeta"
@@ -40,7 +41,11 @@ func (c *Controller) begin(img *metadata.Image) error {
 	}
 	// An election that was won and not yet in the log took its epoch too.
 	c.epoch = max(c.epoch, img.Epoch(), stored.LeaderEpoch, 0) + 1
-	if err := c.writeQuorumState(); err != nil {
+	if err := c.writeQuorumState(); errors.Is(err, syscall.ENOSPC) {
+		// Nobody else votes here. The log's LEADER_CHANGE, fsynced below, says the epoch too; without either it was never used.
+		c.logger.Warn("no room for the quorum's state: the former file is kept until a change finds room", "file", quorumStateFile, "error", err)
+		c.stateDue = true
+	} else if err != nil {
 		return err
 	}
 	if err := c.log.AssignEpoch(c.epoch); err != nil {

@@ -124,6 +124,9 @@ func (c *Controller) commit(group []*wish) {
 		return
 	}
 	if batches > 0 {
+		if c.stateDue {
+			c.stateDue = c.writeQuorumState() != nil
+		}
 		c.show(img, delta)
 	}
 	for i, w := range group {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// format gives the data directories a meta.properties for a new cluster, when none has one. When some have, the others must: as in Kafka.
+// format gives the data directories a meta.properties for a new cluster, when none has one. When some have, the others must, as in Kafka,
+// unless no node has run yet: then a first start was interrupted, and goes on.
 // nodeID < 0: not configured; the directories' own, else 1. It returns what the directories agree on.
 func (n *Node) format(fsys vfs.FS, dirs []string, nodeID int32) (storage.Meta, error) {
 	var meta storage.Meta
@@ -47,7 +49,7 @@ func (n *Node) format(fsys vfs.FS, dirs []string, nodeID int32) (storage.Meta, e
 			return meta, err
 		}
 	}
-	if found && len(bare) > 0 {
+	if found && len(bare) > 0 && begun(fsys, dirs) {
 		// It may be a disk that is not mounted: formatted, it would hide what it holds.
 		return meta, &storage.DirError{Dir: bare[0], Err: fmt.Errorf("no `meta.properties` found in %s, though other data directories have one: mount what belongs there, or, if it is new, run `quire kafka-storage format --ignore-formatted --cluster-id %s --config FILE`", bare[0], meta.ClusterID)}
 	}
@@ -64,6 +66,17 @@ func (n *Node) format(fsys vfs.FS, dirs []string, nodeID int32) (storage.Meta, e
 		n.log.Info("formatted a data directory", "dir", dir, "cluster", meta.ClusterID, "node", meta.NodeID)
 	}
 	return meta, nil
+}
+
+// begun tells whether a node has run on the directories: the metadata log has a segment.
+func begun(fsys vfs.FS, dirs []string) bool {
+	for _, dir := range dirs {
+		entries, err := fsys.ReadDir(path.Join(dir, storage.MetadataPartition.String()))
+		if err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".log") }) {
+			return true
+		}
+	}
+	return false
 }
 
 // empty tells why a directory must not be formatted: something in it looks like a partition.

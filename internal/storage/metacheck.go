@@ -15,7 +15,10 @@ import (
 // changed, and refuses what recovery would cut away though it had been written whole:
 //
 //	clean directory    any byte that is not of a whole batch
-//	unclean directory  a batch that is not right, with whole ones after it. Without those it is the torn end of the last append
+//	unclean directory  a batch that is not right, with whole ones after it, while partitions are there. Without whole ones it is the torn
+//	                   end of the last append; without partitions it may be of a first start, which writes several batches
+//	                   before it fsyncs them, and of which a power cut may keep any. The same can befall changes that share an
+//	                   fsync later on: then the refusal is one too many, for nobody was told of them, but it loses nothing
 //	partitions         and no metadata log, or an empty one without a snapshot
 
 const (
@@ -54,15 +57,23 @@ func (m *Manager) checkMetadataLog() error {
 	if !m.o.MetadataRequired || bytes > 0 || len(bases) > 0 && snapshot {
 		return nil
 	}
-	for _, other := range m.dirs {
-		for _, f := range other.found.live {
+	if there := m.firstPartition(); there != "" {
+		return &DirError{dir, fmt.Errorf("the metadata log is missing or empty, but %s is there: without it every partition would be stray. Nothing was changed: put %s back from a backup, or set metadata.log.dir to where it is; to begin a new cluster, move the partitions' directories away",
+			there, MetadataPartition)}
+	}
+	return nil
+}
+
+// firstPartition is the directory of some partition that is not the metadata's; "" if there is none.
+func (m *Manager) firstPartition() string {
+	for _, d := range m.dirs {
+		for _, f := range d.found.live {
 			if f.tp.Topic != metadataTopic {
-				return &DirError{dir, fmt.Errorf("the metadata log is missing or empty, but %s is there: without it every partition would be stray. Nothing was changed: put %s back from a backup, or set metadata.log.dir to where it is; to begin a new cluster, move the partitions' directories away",
-					path.Join(other.path, f.name), MetadataPartition)}
+				return path.Join(d.path, f.name)
 			}
 		}
 	}
-	return nil
+	return ""
 }
 
 // checkMetadataSegment reads a segment of the metadata log. expect is the offset that it should begin with, -1: any. next is where it ends.
@@ -92,6 +103,9 @@ func (m *Manager) checkMetadataSegment(dir string, base, expect Offset, last boo
 	}
 	why := "the directory was stopped cleanly"
 	if !m.metadataDir.clean {
+		if m.firstPartition() == "" {
+			return size, next, nil
+		}
 		switch whole, err := wholeBatchAfter(f, valid, size, next); {
 		case err != nil:
 			return 0, 0, err
@@ -104,7 +118,7 @@ func (m *Manager) checkMetadataSegment(dir string, base, expect Offset, last boo
 		}
 	}
 	corrupt := &CorruptError{MetadataPartition, name, valid, next - 1, fault}
-	return 0, 0, fmt.Errorf("%w; this is no torn append, for %s. %s", corrupt, why, damageAdvice)
+	return 0, 0, fmt.Errorf("%w; this is taken for no torn append, for %s. %s", corrupt, why, damageAdvice)
 }
 
 // wholeBatchAfter looks behind damage at pos for a batch that is right, of offsets from least on: its position, -1 if there is none.
