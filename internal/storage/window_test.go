@@ -78,7 +78,7 @@ func TestWindowSurvivesCleanStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := appendWindow(nil, []producerWindow{{7, 0, []sentBatch{{0, 0, 0, 1}, {1, 1, 0, time.Now().UnixMilli() + 5}}}})
-	if err := f.Truncate(0); err == nil {
+	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt(other, 0)
 	}
 	if err != nil {
