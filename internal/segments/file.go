@@ -144,6 +144,20 @@ func (l *idleList) add(f *File) (evicted *File) {
 	return evicted
 }
 
+// takeFirst takes from the list the longest idle of those that nobody has his hands on, and returns it with its mu held; nil: there is
+// none. It only tries the locks, so that whoever holds one of them may call it.
+func (l *idleList) takeFirst() *File {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := l.first; f != nil; f = f.idle.next {
+		if f.mu.TryLock() {
+			l.unlink(f)
+			return f
+		}
+	}
+	return nil
+}
+
 func (l *idleList) remove(f *File) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

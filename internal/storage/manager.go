@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quire-log/quire/internal/segments"
 	"github.com/quire-log/quire/internal/vfs"
 )
 
@@ -156,6 +157,7 @@ func OpenManager(o ManagerOptions) (_ *Manager, err error) {
 	if o.Events == nil {
 		o.Events = func(Event) {}
 	}
+	o.FS = segments.Sparing(o.FS)
 	m := &Manager{
 		o:        o,
 		log:      o.Log,
