@@ -140,6 +140,32 @@ func AppendEmpty(dst []byte, of Batch) []byte {
 	return dst
 }
 
+// AppendCompressed appends to dst a batch that is not compressed with its records compressed by c, also when that makes them no smaller.
+// level is as Compress has it. Of its header only what must changes: a batch without a producer has no sequence either, whatever it said.
+func AppendCompressed(dst []byte, of Batch, c Codec, level int) ([]byte, error) {
+	if of.Codec() != None {
+		return dst, fmt.Errorf("record: a batch that is compressed already, by %s", of.Codec())
+	}
+	start := len(dst)
+	dst, err := Compress(append(dst, of[:HeaderSize]...), of.Payload(), c, level)
+	if err != nil {
+		return dst[:start], err
+	}
+	if int64(len(dst)-start) > math.MaxInt32 {
+		return dst[:start], fmt.Errorf("record: a batch of %d bytes", len(dst)-start)
+	}
+	baseSequence := of.BaseSequence()
+	if !of.HasProducer() {
+		baseSequence = -1
+	}
+	putHeader(Batch(dst[start:]), header{
+		baseOffset: of.BaseOffset(), leaderEpoch: of.LeaderEpoch(), attributes: of.Attributes()&attrKnown | int16(c),
+		lastOffsetDelta: of.LastOffsetDelta(), baseTimestamp: of.BaseTimestamp(), maxTimestamp: of.MaxTimestamp(),
+		producerID: of.ProducerID(), producerEpoch: of.ProducerEpoch(), baseSequence: baseSequence, count: of.Count(),
+	})
+	return dst, nil
+}
+
 // appendRecord appends a record, its length first.
 func appendRecord(dst []byte, r Record, timestampDelta int64, offsetDelta int32) []byte {
 	size := 1 + varintSize(timestampDelta) + varintSize(int64(offsetDelta)) +

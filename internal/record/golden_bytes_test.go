@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"testing"
@@ -245,5 +246,57 @@ func TestOldMessageBytes(t *testing.T) {
 		if err := e.Check(); err == nil {
 			t.Errorf("magic %d: a wrong value passes", e.Magic())
 		}
+	}
+}
+
+// Compressing changes codec, sequence of no producer, length and checksum, and the payload inflates to what it was.
+func TestAppendCompressed(t *testing.T) {
+	for _, q := range []struct {
+		name, plain string
+		sequence    int32 // claimed by the batch before
+		want        int32
+	}{
+		{"no producer", twoRecords, 0, -1},
+		{"no producer, no sequence", twoRecords, -1, -1},
+		{"producer", fromProducer, 0, 0},
+		{"producer, later", fromProducer, 17, 17},
+	} {
+		plain := Batch(unhex(t, q.plain))
+		binary.BigEndian.PutUint32(plain[53:], uint32(q.sequence))
+		plain.sum()
+		for codec := None; codec <= Zstd; codec++ {
+			out, err := AppendCompressed([]byte("before"), plain, codec, DefaultLevel)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", q.name, codec, err)
+			}
+			b, err := FirstBatch(bytes.TrimPrefix(out, []byte("before")))
+			if err != nil || len(b)+len("before") != len(out) || !b.ChecksumValid() {
+				t.Fatalf("%s, %s: %v, %x", q.name, codec, err, out)
+			}
+			if b.Codec() != codec || b.BaseSequence() != q.want {
+				t.Errorf("%s, %s: codec %s, sequence %d; want sequence %d", q.name, codec, b.Codec(), b.BaseSequence(), q.want)
+			}
+			payload, err := Decompress(nil, b.Payload(), codec, 1<<10)
+			if err != nil || !bytes.Equal(payload, plain.Payload()) {
+				t.Errorf("%s, %s: %v, payload %x", q.name, codec, err, payload)
+			}
+			same := append(Batch(nil), b[:HeaderSize]...) // but for what was looked at
+			copy(same[8:12], plain[8:12])
+			copy(same[17:23], plain[17:23])
+			copy(same[53:57], plain[53:57])
+			if !bytes.Equal(same, plain[:HeaderSize]) {
+				t.Errorf("%s, %s: header %x, was %x", q.name, codec, b[:HeaderSize], plain[:HeaderSize])
+			}
+			if codec == None {
+				continue
+			}
+			if _, err := AppendCompressed(nil, b, codec, DefaultLevel); err == nil {
+				t.Errorf("%s, %s: compressed twice", q.name, codec)
+			}
+		}
+	}
+	out, err := AppendCompressed(nil, unhex(t, twoRecords), None, DefaultLevel)
+	if err != nil || !bytes.Equal(out, unhex(t, twoRecords)) {
+		t.Errorf("%v, %x", err, out)
 	}
 }

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/quire-log/quire/internal/record"
 )
 
 // producerConfig is what the tools act on of a Java producer's properties.
 type producerConfig struct {
 	acks           kgo.Acks
 	idempotent     bool
-	codec          kgo.CompressionCodec
+	codec          record.Codec
 	linger         time.Duration
 	batchSize      int64 // when the partitioner moves on; batches may grow to maxRequest
 	bufferMemory   int64
@@ -57,8 +59,7 @@ func (c clientConfig) producer(stderr io.Writer, clientID string) (*producerConf
 	if err != nil {
 		return nil, err
 	}
-	p.codec = map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
-		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}[codec]
+	p.codec = map[string]record.Codec{"none": record.None, "gzip": record.Gzip, "snappy": record.Snappy, "lz4": record.LZ4, "zstd": record.Zstd}[codec]
 	for _, n := range []struct {
 		key        string
 		bits       int
@@ -132,8 +133,8 @@ func (p *producerConfig) client(more ...kgo.Opt) (*kgo.Client, error) {
 	opts := append(p.conn,
 		kgo.AllowAutoTopicCreation(),
 		kgo.RequiredAcks(p.acks),
-		kgo.ProducerBatchCompression(p.codec),
-		kgo.ProducerLinger(min(p.linger, time.Minute)), // franz-go takes no more; it is flushed at the end anyway
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // producerConn compresses
+		kgo.ProducerLinger(min(p.linger, time.Minute)),    // franz-go takes no more; it is flushed at the end anyway
 		kgo.ProducerBatchMaxBytes(batchMax),
 		kgo.BrokerMaxWriteBytes(max(batchMax, 100<<20)),
 		kgo.MaxBufferedBytes(int(cmp.Or(p.bufferMemory, 1))),
@@ -147,6 +148,9 @@ func (p *producerConfig) client(more ...kgo.Opt) (*kgo.Client, error) {
 	)
 	if !p.idempotent {
 		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(int(p.inFlight)))
+	}
+	if p.codec != record.None || !p.idempotent {
+		opts = append(opts, kgo.Dialer(dialProducer(p.codec)))
 	}
 	cl, err := kgo.NewClient(append(opts, more...)...)
 	if err != nil {
