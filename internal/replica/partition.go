@@ -41,7 +41,7 @@ type state struct {
 	replicas    int
 	minISR      int
 	gone        bool // no longer of this node
-	// reopen, if not nil, opens the log that could not be opened for want of descriptors; mu is held.
+	// reopen, if not nil, opens the log that could not be opened for want of room or of descriptors; mu is held.
 	reopen func() (*storage.Log, error)
 }
 

@@ -293,7 +293,9 @@ func TestAFailedLogIsOffline(t *testing.T) {
 // A log that could not be made for want of room is made when the partition is decided upon again, and then it serves.
 func TestALogIsMadeLater(t *testing.T) {
 	c := newCluster(t)
-	c.fs.FailNth(1, syscall.ENOSPC, func(op, name string) bool { return op == "create" })
+	for range 2 { // once when it is created, once for who needs it first
+		c.fs.FailNth(1, syscall.ENOSPC, func(op, name string) bool { return op == "create" })
+	}
 	id := c.create("t", 1)
 	p := c.m.Partition("t", 0)
 	if err := p.CheckLeader(-1); !errors.Is(err, syscall.ENOSPC) {

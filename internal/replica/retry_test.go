@@ -10,9 +10,9 @@ import (
 	"github.com/quire-log/quire/internal/storage"
 )
 
-// A log that found no file descriptor is opened when it is next needed, and led in the epoch of then.
-func TestOpensAgainWithDescriptors(t *testing.T) {
-	for _, code := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
+// A log that found no file descriptor, or no room, is opened when it is next needed, and led in the epoch of then.
+func TestOpensAgainWithRoom(t *testing.T) {
+	for _, code := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.EDQUOT} {
 		t.Run(code.Error(), func(t *testing.T) {
 			c := newCluster(t)
 			c.fs.FailNth(1, code, func(op, name string) bool {
@@ -21,10 +21,10 @@ func TestOpensAgainWithDescriptors(t *testing.T) {
 			id := c.create("t", 2)
 			p := c.m.Partition("t", 0)
 			if p.Log() != nil {
-				t.Fatal("the log was opened without a descriptor")
+				t.Fatal("the log was opened without what it needs")
 			}
 			if err := p.CheckLeader(-1); err != nil {
-				t.Fatalf("with descriptors again: %v", err)
+				t.Fatalf("with enough again: %v", err)
 			}
 			if a, err := p.Append(batchOf(t, "a"), 1, storage.AppendOptions{}); err != nil || a.BaseOffset != 0 || p.HighWatermark() != 1 {
 				t.Fatalf("%+v, %v, high watermark %d", a, err, p.HighWatermark())

@@ -84,6 +84,7 @@ func (e *DiskFullError) Error() string {
 // NoDescriptor tells that it was not the disk that was full, but the table of the process's or the system's open files.
 func (e *DiskFullError) NoDescriptor() bool { return noDescriptor(e.Err) }
 
-// IsTemporary tells whether what failed may be tried again once there is a file descriptor: nothing is wrong with the files.
-func IsTemporary(err error) bool       { return noDescriptor(err) }
 func (e *DiskFullError) Unwrap() error { return e.Err }
+
+// IsTemporary tells whether what failed may be tried again once there is room or a file descriptor: nothing is wrong with the files.
+func IsTemporary(err error) bool { return isDiskFull(err) }
