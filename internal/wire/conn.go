@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -31,6 +32,8 @@ const (
 	regionStep = 1 << 20
 	// calmMax is how often a buffer may be larger than was needed before the connection takes smaller ones.
 	calmMax = 16
+	// turnMax is how many requests a connection handles before others have their turn.
+	turnMax = 16
 )
 
 // Phases of a connection, for the sweeper.
@@ -57,6 +60,7 @@ type Conn struct {
 
 	// The rest belongs to the connection's goroutine.
 	request Request
+	turn    int                   // requests handled since others had theirs
 	tryRead func(fd uintptr) bool // c.readSocket, made once
 	readErr error
 	trySend func(fd uintptr) bool // c.sendSocket
@@ -137,6 +141,12 @@ func (c *Conn) serve() {
 		if c.server.draining.Load() {
 			c.flush()
 			return
+		}
+		// Requests that wait in the buffer need no system call that would let others run: hundreds of such connections, each with the
+		// scheduler's 10 ms to itself, would keep everybody else waiting for seconds.
+		if c.turn++; c.turn == turnMax {
+			c.turn = 0
+			runtime.Gosched()
 		}
 	}
 }
