@@ -241,3 +241,6 @@ func ValidateClientMetrics(values map[string]string) error {
 	}
 	return nil
 }
+
+// Rule is what a refusal says is wrong, without the head that repeats key and value.
+func Rule(e *InvalidError) string { return strings.TrimPrefix(e.Message, head(e.Key, e.Value)) }

@@ -2,6 +2,9 @@ package storage
 
 import (
 	"encoding/binary"
+	"path"
+
+	"github.com/quire-log/quire/internal/vfs"
 )
 
 // What follows reads the small files of a log that no Log holds: an operator's tool shows them as they are, damage and all.
@@ -85,4 +88,26 @@ func ParseProducerSnapshot(b []byte) ([]SnapshotEntry, error) {
 		entries[i] = e
 	}
 	return entries, nil
+}
+
+// CheckTextFile reads one of a directory's text files, which its name tells: a checkpoint of epochs or offsets, or a partition.metadata.
+// known is false for a file that is none of these. Errors name the file and what is wrong with it.
+func CheckTextFile(fsys vfs.FS, name string) (known bool, err error) {
+	switch path.Base(name) {
+	case epochFileName:
+		_, err = readEpochCheckpoint(fsys, name)
+	case recoveryPointFile, logStartFile, highWatermarkFile, cleanerFile:
+		_, err = readOffsetCheckpoint(fsys, name)
+	case partitionMetaName:
+		_, err = readPartitionMetadata(fsys, name)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// PartitionDirectory tells whether a directory's name is that of a partition, and whether one that was deleted and is going away.
+func PartitionDirectory(name string) (partition, deleted bool) {
+	_, kind, ok := parseDirName(name)
+	return ok, kind == dirDeleted
 }

@@ -71,6 +71,8 @@ func commands() []command {
 		{"version", "print quire's version and Kafka's that it stands for", version},
 		{"serve", "run a node", Serve},
 		{"explain", "say why data is still there, or no longer", explain},
+		{"verify", "read a data directory through and name the first bad byte", quireVerify},
+		{"config", "check a server.properties, or show every setting with its source", quireConfig},
 		{"classic", "read, write, check and import logs of Kafka 0.7", classicCommand},
 		{"kafka-broker-api-versions", "show which requests the brokers serve, in which versions", kafkaBrokerAPIVersions},
 		{"kafka-cluster", "show a cluster's id and its nodes, and take a broker off the list", kafkaCluster},
