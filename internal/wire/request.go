@@ -38,9 +38,16 @@ func (r *Request) Waits() {
 	}
 }
 
-// decodeMax bounds a body that Decode reads: kmsg makes its slices by the counts that a request names, which the bytes behind
-// them bound only to a factor of about eighty. Produce and Fetch are walked by hand and have no such bound.
-const decodeMax = 16 << 20
+// Bounds of a body that Decode reads: kmsg makes its slices and its maps of tags by the counts that a request names, which the bytes
+// behind them bound only to a factor of about eighty. Produce and Fetch are walked by hand and have no such bound.
+const (
+	// decodeMax is room for about 50,000 topics or partitions.
+	decodeMax = 2 << 20
+	// decodeGroupMax is for JoinGroup and SyncGroup: what the leader of a group of thousands hands out is large, and few in number.
+	decodeGroupMax = 16 << 20
+	// decodeGroupEntries bounds the protocols or assignments, and the tags, of those beyond decodeMax.
+	decodeGroupEntries = 20_000
+)
 
 // decodeAlone is the size from which on bodies are decoded one at a time, so that many clients cost no more memory than one.
 const decodeAlone = 256 << 10
@@ -59,25 +66,23 @@ func (r *Request) Decode(m kmsg.Request) error {
 	fail := func(err error) error {
 		return fmt.Errorf("%s v%d: %w", kmsg.NameForKey(r.Key), r.Version, err)
 	}
-	if len(r.Body) > decodeMax {
-		return fail(fmt.Errorf("a body of %d bytes is larger than %d", len(r.Body), decodeMax))
+	if err := r.boundBody(); err != nil {
+		return fail(err)
 	}
 	if len(r.Body) >= decodeAlone {
 		decoding.Lock()
 		defer decoding.Unlock()
 	}
 	m.SetVersion(r.Version)
-	if err := m.(unsafeReader).UnsafeReadFrom(r.Body); err != nil {
+	// kmsg doesn't say how much it read. But a message that needs its last byte cannot be read without it, and one that can has bytes
+	// left over. What is made of the short one serves the whole one again.
+	n := len(r.Body)
+	trailing := n > 0 && m.(unsafeReader).UnsafeReadFrom(r.Body[:n-1:n-1]) == nil
+	if m.(unsafeReader).UnsafeReadFrom(r.Body) != nil {
 		return fail(errShort)
 	}
-	if n := len(r.Body); n > 0 {
-		// kmsg doesn't say how much it read. But a message that needs its last byte cannot be read without it,
-		// and one that can has bytes left over.
-		short := kmsg.RequestForKey(m.Key())
-		short.SetVersion(r.Version)
-		if short.(unsafeReader).UnsafeReadFrom(r.Body[:n-1:n-1]) == nil {
-			return fail(errTrailing)
-		}
+	if trailing {
+		return fail(errTrailing)
 	}
 	switch m := m.(type) {
 	case *kmsg.MetadataRequest:
@@ -93,6 +98,68 @@ func (r *Request) Decode(m kmsg.Request) error {
 	}
 	return nil
 }
+
+// boundBody refuses a body that would cost too much memory to decode.
+func (r *Request) boundBody() error {
+	if len(r.Body) <= decodeMax {
+		return nil
+	}
+	most := decodeMax
+	if key := kmsg.Key(r.Key); key == kmsg.JoinGroup || key == kmsg.SyncGroup {
+		most = decodeGroupMax
+	}
+	if len(r.Body) > most {
+		return fmt.Errorf("a body of %d bytes is larger than %d", len(r.Body), most)
+	}
+	n, err := r.groupEntries()
+	if err == nil && n > decodeGroupEntries {
+		err = fmt.Errorf("%d protocols, assignments and tags in %d bytes are more than %d", n, len(r.Body), decodeGroupEntries)
+	}
+	return err
+}
+
+// groupEntries counts what a JoinGroup or a SyncGroup makes kmsg allocate for: its protocols or assignments, and all tags.
+func (r *Request) groupEntries() (int, error) {
+	p, n := r.Reader(), 0
+	tag := func(uint32, []byte) { n++ }
+	p.NullableString() // group
+	if kmsg.Key(r.Key) == kmsg.JoinGroup {
+		p.Int32() // session timeout
+		if r.Version >= 1 {
+			p.Int32() // rebalance timeout
+		}
+		p.NullableString() // member
+		if r.Version >= 5 {
+			p.NullableString() // group.instance.id
+		}
+		p.NullableString() // protocol type
+	} else {
+		p.Int32()          // generation
+		p.NullableString() // member
+		if r.Version >= 3 {
+			p.NullableString() // group.instance.id
+		}
+		if r.Version >= 5 {
+			p.NullableString() // protocol type
+			p.NullableString() // protocol
+		}
+	}
+	entries := p.ArrayLen(groupEntryMin)
+	n += entries
+	for range entries {
+		p.NullableString()
+		p.NullableBytes()
+		p.Tags(tag)
+	}
+	if kmsg.Key(r.Key) == kmsg.JoinGroup && r.Version >= 8 {
+		p.NullableString() // reason
+	}
+	p.Tags(tag)
+	return n, p.Err()
+}
+
+// groupEntryMin is the least that a protocol or an assignment takes: two lengths and no tags, or two short lengths.
+const groupEntryMin = 3
 
 type unsafeReader interface{ UnsafeReadFrom(src []byte) error }
 
