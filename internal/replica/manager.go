@@ -133,7 +133,7 @@ func (m *Manager) apply(was, img *metadata.Image, changed []*metadata.Topic) {
 // follow makes one partition what the image says of it. What fails leaves it offline.
 func (m *Manager) follow(img *metadata.Image, p *Partition, said *metadata.Partition, minISR int, isNew bool) {
 	log := p.Log()
-	if log == nil {
+	if log == nil || log.Err() != nil {
 		create := m.o.Logs.CreateLog
 		if isNew {
 			create = m.o.Logs.CreateNewLog
@@ -155,6 +155,19 @@ func (m *Manager) follow(img *metadata.Image, p *Partition, said *metadata.Parti
 		m.o.Log.Error("a partition is offline: its leader epoch cannot be written", "partition", p.tp.String(), "epoch", said.LeaderEpoch, "error", err)
 		p.fail(err)
 	}
+}
+
+// Retake has the partitions that are offline serve again from logs that were taken back; others stay as they are.
+func (m *Manager) Retake() {
+	var work errgroup.Group
+	work.SetLimit(openAtOnce)
+	for _, p := range m.Partitions() {
+		work.Go(func() error {
+			p.retake(func() (*storage.Log, error) { return m.o.Logs.CreateLog(p.tp, storage.TopicID(p.id)) })
+			return nil
+		})
+	}
+	work.Wait()
 }
 
 func (m *Manager) delete(t *metadata.Topic) {

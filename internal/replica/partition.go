@@ -73,21 +73,21 @@ func (p *Partition) change(f func(*state) error) error {
 // agrees tells whether the partition is already what the controller says of it.
 func (p *Partition) agrees(said *metadata.Partition) bool {
 	s := p.state.Load()
-	return s.log != nil && s.err == nil && s.leader == said.Leader && s.leaderEpoch == said.LeaderEpoch &&
+	return s.log != nil && s.log.Err() == nil && s.err == nil && s.leader == said.Leader && s.leaderEpoch == said.LeaderEpoch &&
 		s.inSync == len(said.ISR) && s.replicas == len(said.Replicas)
 }
 
 // lead follows what the controller says of the partition; log is what to serve it from, nil if none could be opened. keeps I1
 func (p *Partition) lead(log *storage.Log, said *metadata.Partition, minISR int) error {
 	return p.change(func(s *state) error {
-		begins := said.Leader == p.nodeID && log != nil && (s.log == nil || s.leader != said.Leader || s.leaderEpoch != said.LeaderEpoch)
+		begins := said.Leader == p.nodeID && log != nil && (s.log != log || s.leader != said.Leader || s.leaderEpoch != said.LeaderEpoch)
 		if begins {
 			if err := log.AssignEpoch(said.LeaderEpoch); err != nil {
 				return err
 			}
 		}
-		if log != nil && s.log == nil {
-			s.log, s.err, s.reopen = log, nil, nil // what kept it from being opened is past; a log that failed later stays the one it is
+		if log != nil && log != s.log {
+			p.take(s, log)
 		}
 		s.leader, s.leaderEpoch, s.inSync, s.replicas, s.minISR = said.Leader, said.LeaderEpoch, len(said.ISR), len(said.Replicas), minISR
 		if begins && !slices.ContainsFunc(said.ISR, func(id int32) bool { return id != p.nodeID }) {
@@ -96,6 +96,51 @@ func (p *Partition) lead(log *storage.Log, said *metadata.Partition, minISR int)
 		}
 		return nil
 	})
+}
+
+// take makes a log the one to serve from: what kept it from being opened, or failed the one before, is past. A recovery may have found
+// less in it than was acknowledged, and then no more can be given out.
+func (p *Partition) take(s *state, log *storage.Log) {
+	s.log, s.err, s.reopen = log, nil, nil
+	for {
+		hw := p.highWatermark.Load()
+		if end := int64(log.EndOffset()); hw <= end || p.highWatermark.CompareAndSwap(hw, end) {
+			return
+		}
+	}
+}
+
+// retake has a partition whose log failed, or could not be opened, serve from the one that open gives. keeps I1
+func (p *Partition) retake(open func() (*storage.Log, error)) {
+	if p.state.Load().healthy() {
+		return
+	}
+	p.change(func(s *state) error {
+		if s.gone || s.healthy() {
+			return nil
+		}
+		p.open(s, open)
+		return nil
+	})
+}
+
+// healthy tells whether there is a log, and nothing is known to be wrong with it.
+func (s *state) healthy() bool { return s.log != nil && s.log.Err() == nil && s.err == nil }
+
+// open has the partition serve from the log that open gives, in the epoch that it is in, or be offline. mu is held.
+func (p *Partition) open(s *state, open func() (*storage.Log, error)) {
+	log, err := open()
+	if err == nil && s.leader == p.nodeID {
+		err = log.AssignEpoch(s.leaderEpoch)
+	}
+	if err != nil {
+		s.err = err
+		return
+	}
+	p.take(s, log)
+	if s.leader == p.nodeID && s.inSync == 1 {
+		p.raise(log.EndOffset())
+	}
 }
 
 // fail takes the partition offline.
@@ -123,21 +168,7 @@ func (p *Partition) retry() {
 		if s.reopen == nil || s.log != nil || s.gone {
 			return nil
 		}
-		log, err := s.reopen()
-		if err != nil {
-			s.err = err
-			return nil
-		}
-		if s.leader == p.nodeID {
-			if err := log.AssignEpoch(s.leaderEpoch); err != nil {
-				s.err = err
-				return nil
-			}
-			if s.inSync == 1 {
-				p.raise(log.EndOffset())
-			}
-		}
-		s.log, s.err, s.reopen = log, nil, nil
+		p.open(s, s.reopen)
 		return nil
 	})
 }
@@ -190,6 +221,8 @@ func (p *Partition) check(s *state, epoch Epoch) error {
 	switch {
 	case s.err != nil:
 		return &OfflineError{p.tp, s.err}
+	case s.log != nil && s.log.Err() != nil:
+		return &OfflineError{p.tp, s.log.Err()}
 	case epoch >= 0 && epoch != s.leaderEpoch:
 		return &EpochError{p.tp, epoch, s.leaderEpoch}
 	case s.leader != p.nodeID || s.log == nil:
@@ -204,7 +237,7 @@ func (p *Partition) Append(b record.Batch, acks int16, o storage.AppendOptions) 
 	if err != nil {
 		var failed *storage.FailedError
 		if errors.As(err, &failed) {
-			p.fail(err)
+			p.wake() // those who wait for more are told
 			err = &OfflineError{p.tp, err}
 		}
 		return a, err

@@ -217,6 +217,7 @@ func (n *Node) openLogs() error {
 		},
 		ConfigFor: func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
 		Events:    n.event,
+		Returned:  func() { n.replicas.Retake() },
 		Log:       n.loggers.named(loggerStorage),
 		HighWatermark: func(tp storage.TopicPartition) (storage.Offset, bool) {
 			if n.replicas == nil { // a start that failed, before there were any
@@ -231,6 +232,9 @@ func (n *Node) openLogs() error {
 // event tells what storage decided about somebody's data.
 func (n *Node) event(e storage.Event) {
 	n.events.Add(e)
+	if e.Partition.Topic == "" { // of a directory: storage says it with more
+		return
+	}
 	level := slog.LevelInfo
 	switch e.Kind {
 	case "roll", "scan": // no more than what a log does all day, and at every start after a kill
@@ -306,7 +310,7 @@ func (n *Node) lead(ctx context.Context) error {
 	img := n.controller.Image()
 	n.newest.Store(img)
 	err := n.logs.LoadLogs(ctx, func(tp storage.TopicPartition, id storage.TopicID) bool {
-		t := img.Topic(tp.Topic)
+		t := n.newest.Load().Topic(tp.Topic)
 		return t != nil && storage.TopicID(t.ID) == id && tp.Partition >= 0 && int(tp.Partition) < len(t.Partitions) &&
 			slices.Contains(t.Partitions[tp.Partition].Replicas, n.id)
 	})

@@ -21,6 +21,7 @@ import (
 //	cleaners      compact logs, one at a time each: see cleaner
 //	expiry        has each log forget producers that are silent
 //	disks         look how much room is left: see diskWatch
+//	prober        takes back logs and directories that failed: see prober
 //	removal       removes the directories of deleted partitions, after their delay
 
 // Start begins the background work: flushing, checkpoints, retention, expiry of producers, removal of -delete directories.
@@ -62,6 +63,7 @@ func (m *Manager) Start() {
 		}
 	}
 	loop(millis(m.o.Disk.CheckMs), m.o.Disk.CheckMs, m.watchDisks)
+	m.loops.Go(func() { m.prober.run(ctx, m) })
 	m.cleaner.start(ctx)
 }
 

@@ -22,27 +22,30 @@ type dataDir struct {
 	fs   vfs.FS
 	log  *slog.Logger
 	path string
-	meta Meta
-	lock io.Closer // nil when the directory was offline from the start
+	lock io.Closer // nil while it has not been possible to take it; the start's, then the prober's
 
-	// clean is whether it had a clean mark, and brokerEpoch what that said.
-	clean       bool
-	brokerEpoch int64
-	found       catalog
-	disk        diskWatch
+	found catalog // at the start
+	disk  diskWatch
 
-	// failure is why the directory is offline; once it is, it stays so until the next start.
+	// failure is why the directory is offline, until it is taken back; failed is told then.
 	failure atomic.Pointer[error]
+	failed  func()
 	// metadataOnly: it is no entry of log.dirs, and holds the metadata log alone.
 	metadataOnly bool
 	// partitions counts the logs here, open or failed, for the choice of a place; guarded by Manager.mu.
 	partitions int
-	names      segments.SyncGroup
+	// claims are logs that are being made here, so that many at once are spread over the directories; guarded by Manager.mu.
+	claims int
+	names  segments.SyncGroup
 	// loaded: LoadLogs went through the whole directory. Guarded by Manager.mu.
 	loaded bool
 
-	// mu guards the checkpoints, and is held while they are written, so that none overtakes a newer one. Manager.mu may be taken under it.
-	mu          sync.Mutex
+	// mu guards the fields below, and is held while they are written, so that none overtakes a newer one. Manager.mu may be taken under it.
+	mu   sync.Mutex
+	meta Meta
+	// clean is whether it had a clean mark when it was read, and brokerEpoch what that said.
+	clean       bool
+	brokerEpoch int64
 	checkpoints [checkpointKinds]checkpoint
 	cleaner     checkpoint
 	scratch     []*heldLog // of the last write, kept for its room
@@ -84,7 +87,7 @@ type foundDir struct {
 }
 
 // ownLeftovers are the temporary files that a crash can leave in a data directory.
-var ownLeftovers = []string{recoveryPointFile, logStartFile, highWatermarkFile, cleanerFile, metaFile, bootstrapFile, cleanMarkFile}
+var ownLeftovers = []string{recoveryPointFile, logStartFile, highWatermarkFile, cleanerFile, metaFile, bootstrapFile, cleanMarkFile, probeFile}
 
 // openDir locks and reads a directory and changes nothing in it. What the operating system refuses makes it an offline one; what
 // is wrong with its content, or held by another, is an error.
@@ -218,11 +221,21 @@ func (d *dataDir) offline() error {
 	return nil
 }
 
-// fail takes the directory offline.
+// fail takes the directory offline, until the prober takes it back.
 func (d *dataDir) fail(err error) {
 	if d.failure.CompareAndSwap(nil, &err) {
-		d.log.Error("data directory is offline until the next start: nothing new is put there", "directory", d.path, "error", err)
+		d.log.Error("data directory is offline: its partitions are, until it works again", "directory", d.path, "error", err)
+		if d.failed != nil {
+			d.failed()
+		}
 	}
+}
+
+// id is its directory.id; zero: not known yet.
+func (d *dataDir) id() TopicID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta.DirectoryID
 }
 
 // isDirFault tells a disk's or mount's failure from one that time or the owner of a partition may mend, such as a full disk.

@@ -56,7 +56,7 @@ func (e *RecordListTooLargeError) Error() string {
 	return fmt.Sprintf("%s: a batch of %d bytes is larger than segment.bytes %d", e.Partition, e.Size, e.SegmentBytes)
 }
 
-// A FailedError means that the log's disk failed it; nothing is written any more until the directory is opened anew.
+// A FailedError means that the log's disk failed it; nothing is written any more until it is opened anew: see prober.
 // Full disks alone do not fail a log: see DiskFullError.
 type FailedError struct {
 	Partition TopicPartition

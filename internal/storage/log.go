@@ -24,13 +24,17 @@ type LogOptions struct {
 	Clean         bool
 	RecoveryPoint Offset
 	LogStart      Offset
+	// Doubted: an fsync may have failed since the files were written, so that what lies beyond RecoveryPoint is written again.
+	Doubted bool
 	// Metadata: the log is the metadata log's (always recovered whole, never expires producers).
 	Metadata bool
 	// SyncParent makes the names in the directory that holds Dir durable: several logs may share an fsync. nil: each has its own.
 	SyncParent func() error
 	// DiskFull, while it is true, has clients' appends refused with a *DiskFullError. May be nil.
 	DiskFull *atomic.Bool
-	Events   func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
+	// Failed is called once, when the log fails; under its lock. May be nil.
+	Failed func()
+	Events func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
 }
 
 // A Log is the log of one partition. All methods may be called from any goroutine.
@@ -42,6 +46,7 @@ type Log struct {
 	name      string // partition's, as messages have it
 	metadata  bool
 	events    func(Event)
+	failed    func()       // see LogOptions
 	diskFull  *atomic.Bool // see LogOptions
 	at        *place
 	topicID   TopicID
@@ -122,6 +127,9 @@ func (l *Log) fail(err error) error {
 	f := &FailedError{l.partition, err}
 	if !l.failure.CompareAndSwap(nil, f) {
 		return l.failure.Load()
+	}
+	if l.failed != nil {
+		l.failed()
 	}
 	return f
 }

@@ -49,6 +49,9 @@ type ManagerOptions struct {
 	// ConfigFor gives the settings of a topic; it is asked when a log is opened. nil: the defaults.
 	ConfigFor func(topic string) Config
 	Events    func(Event) // may be nil; must not block
+	// Returned is called after logs or directories that had failed are in use again, so that who serves partitions asks for their logs
+	// anew. May be nil. The Manager holds no lock while it runs, and waits for it when it closes.
+	Returned func()
 	// HighWatermark tells a partition's, for retention and the checkpoint; nil, false: unknown, and what the last stop knew counts.
 	// The Manager holds no lock while it runs.
 	HighWatermark func(TopicPartition) (Offset, bool)
@@ -82,12 +85,14 @@ type Manager struct {
 	// restored are the high watermarks of the last stop.
 	restored    map[TopicPartition]Offset
 	metadataLog *Log
+	keep        func(TopicPartition, TopicID) bool // of LoadLogs
 	started     bool
 	ended       bool
 
 	cleaner     *cleaner
 	diskPercent atomic.Uint64 // the bits of a float64
 	remover     removals
+	prober      *prober
 	stop        context.CancelFunc // of the background loops
 	loops       sync.WaitGroup
 }
@@ -116,6 +121,8 @@ type failedLog struct {
 	dir  *dataDir
 	name string // of its directory
 	err  error
+	// doubted: see Manager.open.
+	doubted bool
 }
 
 // A DirsOfflineError refuses to make a log that may exist on a directory that cannot be read: a second, empty one would take its place.
@@ -154,6 +161,9 @@ func OpenManager(o ManagerOptions) (_ *Manager, err error) {
 	if o.ConfigFor == nil {
 		o.ConfigFor = func(string) Config { return DefaultConfig() }
 	}
+	if o.Returned == nil {
+		o.Returned = func() {}
+	}
 	if o.Events == nil {
 		o.Events = func(Event) {}
 	}
@@ -165,6 +175,7 @@ func OpenManager(o ManagerOptions) (_ *Manager, err error) {
 		logs:     map[TopicPartition]*heldLog{},
 		failed:   map[TopicPartition]failedLog{},
 		restored: map[TopicPartition]Offset{},
+		prober:   newProber(),
 	}
 	m.cleaner = newCleaner(m)
 	m.cleaner.cfg = o.Cleaner
@@ -199,6 +210,7 @@ func (m *Manager) openDirs() error {
 		if err != nil {
 			return err
 		}
+		d.failed = m.prober.rouse
 		if i >= len(m.o.Dirs) {
 			d.metadataOnly = true
 			d.found.live = slices.DeleteFunc(d.found.live, func(f foundDir) bool { return f.tp.Topic != metadataTopic })
@@ -392,7 +404,7 @@ type DirInfo struct {
 func (m *Manager) Dirs() []DirInfo {
 	infos := make([]DirInfo, 0, len(m.o.Dirs))
 	for _, d := range m.dirs[:len(m.o.Dirs)] {
-		info := DirInfo{Path: d.path, ID: d.meta.DirectoryID, Err: d.offline(), Failed: map[TopicPartition]error{}}
+		info := DirInfo{Path: d.path, ID: d.id(), Err: d.offline(), Failed: map[TopicPartition]error{}}
 		if info.Err == nil {
 			if usage, err := m.o.FS.Usage(d.path); err != nil {
 				m.log.Warn("size of a data directory's volume is unknown", "directory", d.path, "error", err)
@@ -500,12 +512,12 @@ func (m *Manager) closeDir(d *dataDir, brokerEpoch int64) error {
 		d.write(highWatermarks, logs, watermark),
 		d.writeCleaner())
 	switch {
+	case d.offline() != nil:
+		m.log.Error("data directory is offline and not marked clean", "directory", d.path, "error", d.offline())
+		return nil // that its logs failed was said when they did
 	case err != nil:
 		m.log.Error("data directory is not marked clean: the next start recovers its logs", "directory", d.path, "error", err)
 		return err
-	case d.offline() != nil:
-		m.log.Error("data directory is offline and not marked clean", "directory", d.path, "error", d.offline())
-		return nil
 	case unrecovered:
 		m.log.Warn("data directory is not marked clean, for logs in it were not recovered", "directory", d.path)
 		return nil
@@ -540,15 +552,25 @@ func (m *Manager) unlock() error {
 	return errors.Join(errs...)
 }
 
-// fewestPartitions is the directory to put a log in, nil if all but those of avoid are offline.
+// claim is the directory to put a log in, nil if all but those of avoid are offline. The log counts among its claims until it is made.
+func (m *Manager) claim(avoid []*dataDir) *dataDir {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.fewestPartitions(avoid)
+	if d != nil {
+		d.claims++
+	}
+	return d
+}
+
+// fewestPartitions is the directory with the fewest logs that can be used and is none of avoid, nil if there is none. mu is held, or nobody
+// else has the Manager yet.
 func (m *Manager) fewestPartitions(avoid []*dataDir) *dataDir {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
 	usable := slices.DeleteFunc(slices.Clone(m.dirs[:len(m.o.Dirs)]), func(d *dataDir) bool {
 		return d.offline() != nil || slices.Contains(avoid, d)
 	})
 	if len(usable) == 0 {
 		return nil
 	}
-	return slices.MinFunc(usable, func(a, b *dataDir) int { return cmp.Compare(a.partitions, b.partitions) })
+	return slices.MinFunc(usable, func(a, b *dataDir) int { return cmp.Compare(a.partitions+a.claims, b.partitions+b.claims) })
 }

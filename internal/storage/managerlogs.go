@@ -14,9 +14,14 @@ import (
 // LoadLogs opens every partition's log that it finds, several at a time, recovering where needed. keep tells what metadata says of a
 // directory (topic id as found in partition.metadata, zero if none): false makes it -stray. nil keeps all.
 //
+// keep is asked again when a directory that failed is taken back, and may answer otherwise then.
+//
 // A log that cannot be opened stays as it is and is named by Dirs, and by CreateLog; the others go on. An error means that ctx ended: what
 // is open until then is closed by Close.
 func (m *Manager) LoadLogs(ctx context.Context, keep func(tp TopicPartition, id TopicID) bool) error {
+	m.mu.Lock()
+	m.keep = keep
+	m.mu.Unlock()
 	var dirs errgroup.Group
 	for _, d := range m.dirs {
 		if d.offline() == nil && !d.metadataOnly {
@@ -43,6 +48,13 @@ func (m *Manager) loadDir(ctx context.Context, d *dataDir, keep func(TopicPartit
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	m.forgetGone(d)
+	m.log.Info("loaded logs", "directory", d.path, "logs", len(d.found.live), "took", time.Since(begun))
+	return nil
+}
+
+// forgetGone drops the checkpoints' entries of what a directory that was gone through has not.
+func (m *Manager) forgetGone(d *dataDir) {
 	d.retainOnly(func(tp TopicPartition) bool {
 		m.mu.RLock()
 		defer m.mu.RUnlock()
@@ -53,10 +65,15 @@ func (m *Manager) loadDir(ctx context.Context, d *dataDir, keep func(TopicPartit
 		return m.logs[tp] != nil && m.logs[tp].dir == d
 	})
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	d.loaded = true
-	m.mu.Unlock()
-	m.log.Info("loaded logs", "directory", d.path, "logs", len(d.found.live), "took", time.Since(begun))
-	return nil
+}
+
+// kept is what LoadLogs was told to ask.
+func (m *Manager) kept() func(TopicPartition, TopicID) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.keep
 }
 
 // load opens one log. Its failure is kept, not returned.
@@ -70,6 +87,11 @@ func (m *Manager) load(d *dataDir, f foundDir, keep func(TopicPartition, TopicID
 	if ended {
 		return
 	}
+	m.loadAs(d, f, keep, d.clean, false)
+}
+
+// loadAs is load, the stripe held. doubted: see open.
+func (m *Manager) loadAs(d *dataDir, f foundDir, keep func(TopicPartition, TopicID) bool, clean, doubted bool) {
 	dir := path.Join(d.path, f.name)
 	id, err := readPartitionMetadata(m.o.FS, path.Join(dir, partitionMetaName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,20 +105,21 @@ func (m *Manager) load(d *dataDir, f foundDir, keep func(TopicPartition, TopicID
 			return
 		}
 	default:
-		err = m.open(d, f.tp, id, true, d.clean)
+		err = m.open(d, f.tp, id, true, clean, doubted)
 	}
 	if err != nil {
 		m.log.Error("log cannot be opened: its partition is offline, its files stay as they are", "partition", f.tp.String(), "directory", dir, "error", err)
 		m.o.Events(Event{Partition: f.tp, Kind: "log-failed", Offset: -1, Cause: err.Error()})
 		m.mu.Lock()
-		m.failed[f.tp] = failedLog{d, f.name, err}
+		m.failed[f.tp] = failedLog{d, f.name, err, doubted}
 		d.partitions++
 		m.mu.Unlock()
 	}
 }
 
-// open opens the log of tp in d, whose entries in the checkpoints hold for it. The caller holds tp's stripe.
-func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, idRead, clean bool) error {
+// open opens the log of tp in d, whose entries in the checkpoints hold for it. doubted: an fsync of its files
+// may have failed since they were last opened. The caller holds tp's stripe.
+func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, idRead, clean, doubted bool) error {
 	d.mu.Lock()
 	recovery, start := d.checkpoints[recoveryPoints].kept[tp], d.checkpoints[logStarts].kept[tp]
 	d.mu.Unlock()
@@ -108,11 +131,13 @@ func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, idRead, clean 
 		TopicIDRead:   idRead,
 		Config:        m.o.ConfigFor(tp.Topic),
 		Clean:         clean,
+		Doubted:       doubted,
 		RecoveryPoint: recovery,
 		LogStart:      start,
 		SyncParent:    d.syncNames,
 		DiskFull:      &d.disk.full,
 		Events:        m.o.Events,
+		Failed:        func() { m.prober.logFailed(tp) },
 	})
 	if err != nil {
 		return err
@@ -193,11 +218,14 @@ func (m *Manager) create(tp TopicPartition, id TopicID, isNew bool) (*Log, error
 	var tried []*dataDir
 	var errs []error
 	for {
-		d := m.fewestPartitions(tried)
+		d := m.claim(tried)
 		if d == nil {
 			return nil, &FailedError{tp, errors.Join(append(errs, errors.New("no data directory is online"))...)}
 		}
 		err := m.createIn(d, tp, id)
+		m.mu.Lock()
+		d.claims--
+		m.mu.Unlock()
 		if err == nil {
 			return m.Log(tp), nil
 		}
@@ -217,17 +245,20 @@ func (m *Manager) reopen(tp TopicPartition, id TopicID, failed failedLog) (*Log,
 		return nil, &TopicIDError{tp, have, id}
 	}
 	if err == nil {
-		err = m.open(d, tp, have, true, d.clean)
+		d.mu.Lock()
+		clean := d.clean
+		d.mu.Unlock()
+		err = m.open(d, tp, have, true, clean && !failed.doubted, failed.doubted)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		m.failed[tp] = failedLog{d, failed.name, err}
+		m.failed[tp] = failedLog{d, failed.name, err, failed.doubted}
 		return nil, &FailedError{tp, err}
 	}
 	delete(m.failed, tp)
 	d.partitions-- // it was counted as a failed one, too
-	m.log.Info("a log that could not be opened at the start is open now", "partition", tp.String(), "directory", d.path)
+	m.log.Info("a log that could not be opened is open now", "partition", tp.String(), "directory", d.path)
 	return m.logs[tp].log, nil
 }
 
@@ -256,7 +287,7 @@ func (m *Manager) createIn(d *dataDir, tp TopicPartition, id TopicID) error {
 	}
 	dir := path.Join(d.path, tp.String())
 	_, statErr := m.o.FS.Stat(dir)
-	err := m.open(d, tp, id, false, true)
+	err := m.open(d, tp, id, false, true, false)
 	if err != nil && errors.Is(statErr, fs.ErrNotExist) {
 		_ = m.o.FS.RemoveAll(dir) // it never held anything, but the next start would call it stray
 	}
@@ -284,8 +315,8 @@ func (m *Manager) DeleteLog(tp TopicPartition) error {
 		}
 	case failed.err != nil:
 		d = failed.dir
-		if err := m.rename(d, failed.name, name); err != nil {
-			return err
+		if err := m.rename(d, failed.name, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err // else it is gone already: see lose
 		}
 	default:
 		return fmt.Errorf("%s: %w", tp, fs.ErrNotExist)

@@ -294,3 +294,23 @@ func TestInterruptedLoad(t *testing.T) {
 		}
 	}
 }
+
+// Logs that are made at the same time are spread over the directories as those that are made one after the other.
+func TestLogsMadeAtOnceAreSpread(t *testing.T) {
+	w := newWorld(t, "/a", "/b", "/c")
+	m := w.start()
+	var all sync.WaitGroup
+	for p := range int32(30) {
+		all.Go(func() {
+			if _, err := m.CreateNewLog(TopicPartition{"t", p}, topicIDOf("t")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, d := range m.Dirs() {
+		if len(d.Logs) != 10 {
+			t.Errorf("%s has %d of 30 logs", d.Path, len(d.Logs))
+		}
+	}
+}

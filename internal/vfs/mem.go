@@ -69,7 +69,7 @@ type fileOp struct {
 }
 
 type failRule struct {
-	left  int
+	left  int // operations until the one that fails; -1: each fails
 	err   error
 	match func(op, name string) bool
 }
@@ -104,6 +104,13 @@ func (m *Mem) FailNth(n int, err error, match func(op, name string) bool) {
 	m.rules = append(m.rules, &failRule{left: n, err: err, match: match})
 }
 
+// FailEvery is FailNth for each operation for which match is true, until match says otherwise.
+func (m *Mem) FailEvery(err error, match func(op, name string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rules = append(m.rules, &failRule{left: -1, err: err, match: match})
+}
+
 // SetCapacity bounds the bytes of all files; a write beyond it takes what fits and returns ENOSPC. Negative: no bound.
 // Bytes that were only ever truncated to need no room.
 func (m *Mem) SetCapacity(bytes int64) {
@@ -122,6 +129,9 @@ func (m *Mem) enter(op, name string, mutates bool) (last bool, err error) {
 	}
 	for i, r := range m.rules {
 		if r.match(op, name) {
+			if r.left < 0 {
+				return false, pathError(op, name, r.err)
+			}
 			if r.left--; r.left == 0 {
 				m.rules = slices.Delete(m.rules, i, i+1)
 				return false, pathError(op, name, r.err)
