@@ -73,6 +73,7 @@ func commands() []command {
 		{"explain", "say why data is still there, or no longer", explain},
 		{"verify", "read a data directory through and name the first bad byte", quireVerify},
 		{"config", "check a server.properties, or show every setting with its source", quireConfig},
+		{"doctor", "look for what will make trouble: limits, disk, clock, ports, addresses, sizes", quireDoctor},
 		{"classic", "read, write, check and import logs of Kafka 0.7", classicCommand},
 		{"kafka-broker-api-versions", "show which requests the brokers serve, in which versions", kafkaBrokerAPIVersions},
 		{"kafka-cluster", "show a cluster's id and its nodes, and take a broker off the list", kafkaCluster},
