@@ -374,6 +374,10 @@ func (c *consumerGroup) mayFetch(id string, epoch int32) int16 {
 // are the caller's to fill in.
 func (s *Shard) ConsumerGroupDescribe(_ time.Time, name string) kmsg.ConsumerGroupDescribeResponseGroup {
 	d := kmsg.ConsumerGroupDescribeResponseGroup{Group: name, Members: []kmsg.ConsumerGroupDescribeResponseGroupMember{}, AuthorizedOperations: -1 << 31}
+	if name == "" {
+		d.ErrorCode = codeInvalidGroup
+		return d
+	}
 	g := s.groups[name]
 	if g == nil || g.consumer == nil {
 		d.ErrorCode, d.ErrorMessage = codeNoGroup, ptr(fmt.Sprintf("Group %s not found.", name))

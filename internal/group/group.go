@@ -1,6 +1,7 @@
 package group
 
 import (
+	"strings"
 	"time"
 
 	"github.com/quire-log/quire/internal/kmeta"
@@ -205,4 +206,15 @@ func (g *group) hasOrphans() (found bool) {
 	return found
 }
 
-func (s *Shard) event(e Event) { s.opts.OnEvent(e) }
+// maxCause bounds what is kept of a member's own words.
+const maxCause = 256
+
+// event tells what happened. Its words may be views of a request. keeps I6
+func (s *Shard) event(e Event) {
+	e.Group, e.Member, e.Instance = strings.Clone(e.Group), strings.Clone(e.Member), strings.Clone(e.Instance)
+	if len(e.Cause) > maxCause {
+		e.Cause = strings.ToValidUTF8(e.Cause[:maxCause], "")
+	}
+	e.Cause = strings.Clone(e.Cause)
+	s.opts.OnEvent(e)
+}

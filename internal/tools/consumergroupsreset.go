@@ -101,6 +101,20 @@ func (c *groupsCommand) resetGroup(id string) ([]resetRow, error) {
 	if err != nil {
 		return nil, executionException(err)
 	}
+	rows, err := c.resetPlan(id, commits)
+	if err != nil {
+		return nil, err
+	}
+	if c.set.has("execute") && len(rows) > 0 {
+		if err := c.commit(id, rows); err != nil {
+			return nil, runtimeException(executionException(err))
+		}
+	}
+	return rows, nil
+}
+
+// resetPlan finds out where a group goes that has committed such offsets, by partition.
+func (c *groupsCommand) resetPlan(id string, commits []committed) (_ []resetRow, err error) {
 	var partitions []groupPartition
 	switch {
 	case c.set.has("all-topics"):
@@ -119,11 +133,6 @@ func (c *groupsCommand) resetGroup(id string) ([]resetRow, error) {
 		return nil, err
 	}
 	slices.SortFunc(rows, compareResets)
-	if c.set.has("execute") && len(rows) > 0 {
-		if err := c.commit(id, rows); err != nil {
-			return nil, runtimeException(executionException(err))
-		}
-	}
 	return rows, nil
 }
 
