@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,6 +33,9 @@ func (q *quorum) level() int16 {
 
 // begin starts this node's reign: the next leader epoch with its LEADER_CHANGE, then the bootstrap records if the log is new.
 func (c *Controller) begin(img *metadata.Image) error {
+	if err := c.checkBrokers(img); err != nil {
+		return err
+	}
 	stored, err := c.readQuorumState()
 	if err != nil {
 		return err
@@ -94,6 +98,23 @@ func (c *Controller) checkVoters() error {
 		}
 	}
 	return nil
+}
+
+// checkBrokers refuses a node whose id the metadata does not know, though it knows others: to those the partitions belong, and this node
+// would serve none of them.
+func (c *Controller) checkBrokers(img *metadata.Image) error {
+	var others []int32
+	for b := range img.Brokers() {
+		if b.ID == c.options.NodeID {
+			return nil
+		}
+		others = append(others, b.ID)
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	return fmt.Errorf("this node's id is %d, but the metadata log is of broker %d: set node.id, in the configuration and in meta.properties, to what it was", c.options.NodeID, others[0])
 }
 
 // appendLeaderChange writes the control batch that every leader epoch begins with. With kraft.version 1 the first one in a
@@ -218,7 +239,7 @@ func (c *Controller) readQuorumState() (quorumState, error) {
 	}
 	q, err := decodeQuorumState(data)
 	if err != nil {
-		return quorumState{}, fmt.Errorf("%s: %w", quorumStateFile, err)
+		return quorumState{}, fmt.Errorf("%s is damaged: %w; a node that votes alone can do without it: move the file away, and the epoch is taken from the metadata log", path.Join(c.options.Dir, quorumStateFile), err)
 	}
 	for _, id := range q.CurrentVoterIDs {
 		if id != c.options.NodeID {

@@ -60,7 +60,9 @@ func (n *Node) format(fsys vfs.FS, dirs []string, nodeID int32) (storage.Meta, e
 		if err != nil {
 			return meta, err
 		}
-		if err := storage.Format(fsys, dir, meta, data); err != nil {
+		if err := storage.Format(fsys, dir, meta, data); errors.Is(err, fs.ErrExist) {
+			return meta, fmt.Errorf("%s: formatting: %w, but it is no directory: a file, or a symbolic link to nothing, is in its place", dir, err)
+		} else if err != nil {
 			return meta, fmt.Errorf("%s: formatting: %w", dir, err)
 		}
 		n.log.Info("formatted a data directory", "dir", dir, "cluster", meta.ClusterID, "node", meta.NodeID)

@@ -137,3 +137,71 @@ func TestBareDirectoryIsRefused(t *testing.T) {
 		t.Errorf("the directory was formatted: %v", err)
 	}
 }
+
+// Files that a hand has spoilt: the start says which, and what to do, and changes nothing.
+func TestSpoiltDirectoriesAreRefused(t *testing.T) {
+	replace := func(name, old, new string) func(*testing.T, *vfs.Mem) {
+		return func(t *testing.T, fsys *vfs.Mem) {
+			b := strings.ReplaceAll(string(content(t, fsys, name)), old, new)
+			if err := vfs.WriteFile(fsys, name, []byte(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const quorumState, meta = "d/__cluster_metadata-0/quorum-state", "d/meta.properties"
+	for _, c := range []struct {
+		name  string
+		spoil func(*testing.T, *vfs.Mem)
+		words []string
+	}{
+		{"quorum-state", replace(quorumState, "{", "x"), []string{quorumState, "damaged", "move the file away"}},
+		{"node id", replace(meta, "node.id=1", "node.id=7"), []string{"id is 7", "of broker 1", "node.id"}},
+		{"version", replace(meta, "version=1", "version=9"), []string{"d: meta.properties", `unknown version "9"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := vfs.NewMem()
+			properties := stopped(t, fsys, false)
+			c.spoil(t, fsys)
+			refuses(t, fsys, properties, false, c.words...)
+		})
+	}
+	t.Run("quorum-state moved away", func(t *testing.T) {
+		fsys := vfs.NewMem()
+		properties := stopped(t, fsys, true)
+		if err := fsys.Remove(quorumState); err != nil {
+			t.Fatal(err)
+		}
+		n, err := Start(t.Context(), Options{FS: fsys, Properties: properties})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Abort()
+	})
+}
+
+// Directories of log.dirs that can be none.
+func TestImpossibleDirectoriesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return path.Join(dir, name) }
+	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", at("link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ dirs, want string }{
+		{"", "at least one log directory must be defined via log.dirs or log.dir"},
+		{" , ", "at least one log directory must be defined via log.dirs or log.dir"},
+		{at("file"), at("file") + ": the metadata directory cannot be used: open " + at("file/.lock") + ": not a directory"},
+		{at("link"), "a symbolic link to nothing"},
+	} {
+		n, err := Start(t.Context(), Options{Properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": c.dirs}})
+		if err == nil {
+			n.Abort()
+			t.Fatalf("log.dirs=%q: the node starts", c.dirs)
+		}
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("log.dirs=%q: %v", c.dirs, err)
+		}
+	}
+}

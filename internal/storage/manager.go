@@ -227,7 +227,7 @@ func (m *Manager) openDirs() error {
 // checkDirs looks for what must not be, before anything is changed.
 func (m *Manager) checkDirs() (err error) {
 	if err := m.metadataDir.offline(); err != nil {
-		return &DirError{m.metadataDir.path, fmt.Errorf("the metadata directory cannot be used (%s): %w", formatHint, err)}
+		return &DirError{m.metadataDir.path, fmt.Errorf("the metadata directory cannot be used: %w", err)}
 	}
 	if m.fewestPartitions(nil) == nil {
 		return &DirError{m.dirs[0].path, fmt.Errorf("no directory of log.dirs can be used: %w", m.dirs[0].offline())}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/quire-log/quire"
 	"github.com/quire-log/quire/internal/config"
@@ -67,6 +68,7 @@ func Serve(env Env, args []string) int {
 		return 1
 	}
 	if starting.Err() == nil {
+		warnOfFewFiles(log)
 		fmt.Fprintf(env.Stdout, "Kafka clients find this node at %s; its data is in %s.\n", s.node.Addr(), dataDirs(properties))
 		if admin := s.node.AdminAddr(); admin != "" {
 			fmt.Fprintf(env.Stdout, "Metrics are at http://%s/metrics.\n", admin)
@@ -75,6 +77,18 @@ func Serve(env Env, args []string) int {
 		log.Info("stopping", "signal", (<-signals).String())
 	}
 	return stop(s.node, signals, log)
+}
+
+// filesFew is the number of open files below which a node says so: clients and segments in use take one each.
+const filesFew = 4096
+
+// warnOfFewFiles looks at the limit that the process has: Go has raised it to the hard one.
+func warnOfFewFiles(log *slog.Logger) {
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Cur < filesFew {
+		log.Warn("few files may be open at once: connections and reads beyond them wait or are refused; raise it by ulimit -n, or LimitNOFILE in the service's unit",
+			"limit", files.Cur)
+	}
 }
 
 // stop closes a node, or gives it up at the next signal.
