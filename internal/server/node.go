@@ -169,7 +169,10 @@ func (n *Node) reservePorts() error {
 func (n *Node) openLogs() error {
 	dirs := splitList(n.static["log.dirs"])
 	if len(dirs) == 0 {
-		dirs = []string{n.static["log.dir"]}
+		dirs = splitList(n.static["log.dir"])
+	}
+	if len(dirs) == 0 {
+		return errors.New("at least one log directory must be defined via log.dirs or log.dir")
 	}
 	metadataDir := n.static["metadata.log.dir"]
 	if metadataDir == "" {
