@@ -14,6 +14,7 @@ type dataLife struct {
 
 type dataLifeDescs struct {
 	full, fullIn                               *prometheus.Desc
+	future, futureRefused                      *prometheus.Desc
 	uncleanable, cleaning, cleanedAge, shrunk  *prometheus.Desc
 	cleanSeconds, cleanRead, cleanKept, cleanN *prometheus.Desc
 }
@@ -24,6 +25,8 @@ func newDataLifeDescs() (d dataLifeDescs) {
 	}
 	d.full = desc("quire_dir_full", "1 while produce to a data directory is refused for want of room.", "dir")
 	d.fullIn = desc("quire_dir_full_in_seconds", "When a data directory will be full at the rate of the last minutes; absent when it does not fill.", "dir")
+	d.future = desc("quire_future_batches_total", "Batches that were taken though their newest record is dated more than a second ahead of this node's clock, by topic; absent when there was none.", "topic")
+	d.futureRefused = desc("quire_future_batches_refused_total", "Batches that were refused for records dated further ahead than message.timestamp.after.max.ms, by topic; absent when there was none.", "topic")
 	d.uncleanable = desc("quire_cleaner_uncleanable_partitions", "Partitions whose last cleaning failed; each is tried again.")
 	d.cleaning = desc("quire_cleaner_running", "Partitions that are being cleaned.")
 	d.cleanN = desc("quire_cleaner_cleaned_partitions", "Partitions that were cleaned since the start.")
@@ -52,6 +55,7 @@ func (c dataLife) Collect(ch chan<- prometheus.Metric) {
 			gauge(c.fullIn, s.FullIn.Seconds(), s.Path)
 		}
 	}
+	c.collectFuture(ch)
 	var failed, running, cleaned, fullMaps, before, after int64
 	var last time.Time
 	var longest time.Duration
@@ -82,5 +86,24 @@ func (c dataLife) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.cleanKept, float64(after))
 	if !last.IsZero() {
 		gauge(c.cleanedAge, time.Since(last).Seconds())
+	}
+}
+
+// collectFuture counts batches of clients whose clocks are ahead.
+func (c dataLife) collectFuture(ch chan<- prometheus.Metric) {
+	taken, refused := map[string]int64{}, map[string]int64{}
+	for _, l := range c.node.logs.Logs() {
+		t, r := l.FutureBatches()
+		if t > 0 {
+			taken[l.Partition().Topic] += t
+		}
+		if r > 0 {
+			refused[l.Partition().Topic] += r
+		}
+	}
+	for desc, counts := range map[*prometheus.Desc]map[string]int64{c.future: taken, c.futureRefused: refused} {
+		for topic, n := range counts {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), topic)
+		}
 	}
 }

@@ -242,6 +242,8 @@ func (n *Node) event(e storage.Event) {
 	switch e.Kind {
 	case "roll", "scan": // no more than what a log does all day, and at every start after a kill
 		level = slog.LevelDebug
+	case "future-timestamp":
+		level = slog.LevelWarn
 	case "recover":
 		if e.Partition == storage.MetadataPartition { // whatever it lost is lost to every client
 			level = slog.LevelWarn
@@ -278,6 +280,9 @@ func (n *Node) openController() error {
 			n.followConfigs(img, d)
 			if err := n.replicas.Apply(img, d); err != nil {
 				return err
+			}
+			for _, t := range d.Created {
+				n.log.Info("topic created", "topic", t.Name, "partitions", len(t.Partitions), "age", n.logs.AgeBoundsFor(n.configs.of(img, t.Name)).Says)
 			}
 			n.followCoordinators(img, d)
 			return nil

@@ -67,6 +67,7 @@ func (l *Log) Append(batch record.Batch, o AppendOptions) (Appended, error) {
 		defer scratch.Put(buf)
 		v, err := record.Validate(batch, cfg.rules(now, l.name), (*buf)[:0])
 		if err != nil {
+			l.future.refused(err, batch, cfg, now)
 			return Appended{}, err
 		}
 		if v.Rewritten && cap(v.Batch) <= pooledMax {
@@ -88,6 +89,9 @@ func (l *Log) Append(batch record.Batch, o AppendOptions) (Appended, error) {
 	}
 	if !a.Duplicate {
 		a.LogAppendTime = appendTime
+		if ahead := batch.MaxTimestamp() - now; ahead > futureTolerance && o.Origin == FromClient {
+			l.noteFuture(a, ahead, cfg, now)
+		}
 		if err := l.flushIfDue(cfg, a.LastOffset+1); err != nil {
 			return Appended{}, err
 		}

@@ -193,8 +193,12 @@ func ageBounds(c *Config, checkMs int64) AgeBounds {
 		return b
 	}
 	b := AgeBounds{Least: c.RetentionMs, Most: add(add(c.RetentionMs, c.SegmentMs), max(checkMs, 0))}
-	b.Says = fmt.Sprintf("a record is kept for at least %s (retention.ms) and is gone after at most %s: its segment takes records for up to %s (segment.ms), its age counts from the newest of them, and it is looked at every %s (log.retention.check.interval.ms)",
-		age(b.Least), age(b.Most), age(c.SegmentMs), age(checkMs))
+	looked := "it is looked at every log.retention.check.interval.ms"
+	if checkMs >= 0 {
+		looked = fmt.Sprintf("it is looked at every %s (log.retention.check.interval.ms)", age(checkMs))
+	}
+	b.Says = fmt.Sprintf("a record is kept for at least %s (retention.ms) and is gone after at most %s: its segment takes records for up to %s (segment.ms), its age counts from the newest of them, and %s",
+		age(b.Least), age(b.Most), age(c.SegmentMs), looked)
 	if c.RetentionBytes >= 0 {
 		b.Least = 0
 		b.Says += fmt.Sprintf("; it goes earlier when the log has more than retention.bytes=%d", c.RetentionBytes)
@@ -242,6 +246,9 @@ func (m *Manager) ExplainRetention(tp TopicPartition) *RetentionReport {
 
 // AgeBoundsFor says how old a record of a topic with these settings can become.
 func (m *Manager) AgeBoundsFor(c Config) AgeBounds { return ageBounds(&c, m.o.RetentionCheckMs) }
+
+// AgeBoundsOf is AgeBoundsFor of a broker whose log.retention.check.interval.ms is checkMs; -1: not known.
+func AgeBoundsOf(c Config, checkMs int64) AgeBounds { return ageBounds(&c, checkMs) }
 
 // ExplainCompaction says why a partition is cleaned, or is not; nil: it has no open log here.
 func (m *Manager) ExplainCompaction(tp TopicPartition) (*CompactionReport, error) {

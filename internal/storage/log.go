@@ -61,6 +61,7 @@ type Log struct {
 	anyAborted    atomic.Bool // some segment has, or had, a .txnindex
 	failure       atomic.Pointer[FailedError]
 	flushed       atomic.Int64 // ms; when the last flush ended, or the log was opened
+	future        futureClock
 
 	epochs *epochCache // changed under mu
 	// mu guards the fields below and all that changes the log: appends, rolls, truncations, deletions. It is held over writes,

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quire-log/quire/internal/config"
+	"github.com/quire-log/quire/internal/storage"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -163,7 +166,36 @@ func (t *topicsCommand) create() error {
 		}
 	}
 	fmt.Fprintf(t.env.Stdout, "Created topic %s.\n", w.name)
+	if isTerminal(t.env.Stderr) { // a person is told more than Kafka's tool tells
+		for _, topic := range resp.Topics {
+			fmt.Fprintf(t.env.Stderr, "%s: %s.\n", topic.Topic, ageSays(topic.Configs))
+		}
+	}
 	return nil
+}
+
+// ageSays tells how old a record of a topic that was created with these settings can become.
+func ageSays(configs []kmsg.CreateTopicsResponseTopicConfig) string {
+	c := storage.DefaultConfig()
+	for _, kv := range configs {
+		if kv.Value == nil {
+			continue
+		}
+		n, err := strconv.ParseInt(*kv.Value, 10, 64)
+		number := err == nil
+		switch {
+		case kv.Name == "cleanup.policy":
+			policies := strings.Split(*kv.Value, ",")
+			c.Compact, c.Delete = slices.Contains(policies, "compact"), slices.Contains(policies, "delete")
+		case kv.Name == "retention.ms" && number:
+			c.RetentionMs = n
+		case kv.Name == "retention.bytes" && number:
+			c.RetentionBytes = n
+		case kv.Name == "segment.ms" && number:
+			c.SegmentMs = n
+		}
+	}
+	return storage.AgeBoundsOf(c, -1).Says
 }
 
 func (t *topicsCommand) alter() error {
