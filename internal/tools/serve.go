@@ -79,9 +79,6 @@ func Serve(env Env, args []string) int {
 	return stop(s.node, signals, log)
 }
 
-// filesFew is the number of open files below which a node says so: clients and segments in use take one each.
-const filesFew = 4096
-
 // warnOfFewFiles looks at the limit that the process has: Go has raised it to the hard one.
 func warnOfFewFiles(log *slog.Logger) {
 	var files unix.Rlimit
