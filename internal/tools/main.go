@@ -85,8 +85,10 @@ func commands() []command {
 		{"kafka-dump-log", "print what is in a log's files", kafkaDumpLog},
 		{"kafka-get-offsets", "show the offsets of partitions: first, last, by time", kafkaGetOffsets},
 		{"kafka-groups", "list groups of every type", kafkaGroups},
+		{"kafka-leader-election", "have leaders of partitions elected", kafkaLeaderElection},
 		{"kafka-log-dirs", "show what is in the data directories of brokers", kafkaLogDirs},
 		{"kafka-producer-perf-test", "write many records and measure it", kafkaProducerPerfTest},
+		{"kafka-reassign-partitions", "move partitions between brokers and directories", kafkaReassignPartitions},
 		{"kafka-storage", "format the directories of a node, and look at them", kafkaStorage},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
 	}
