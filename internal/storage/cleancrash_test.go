@@ -27,12 +27,13 @@ type keyedLog struct {
 	aborted  map[Offset]bool
 	latest   map[string]string // of committed records; tombstones are not in it
 	cleaned  Offset
+	helpers  int // of cleanings
 }
 
 func newKeyedLog(t testing.TB, seed uint64) *keyedLog {
 	cfg := testConfig()
 	cfg.Compact, cfg.Delete, cfg.DeleteRetentionMs, cfg.MinCleanableDirtyRatio = true, false, 0, 0
-	k := &keyedLog{t: t, rng: rand.New(rand.NewPCG(seed, 5)), mem: newMem(t), cfg: cfg, now: 10_000,
+	k := &keyedLog{t: t, rng: rand.New(rand.NewPCG(seed, 5)), mem: newMem(t), cfg: cfg, now: 10_000, helpers: int(seed % 2 * cleanHelpers),
 		written: map[Offset]string{}, aborted: map[Offset]bool{}, latest: map[string]string{}}
 	k.l = openTest(t, k.mem, cfg)
 	return k
@@ -105,7 +106,7 @@ func (k *keyedLog) clean(keys int64) error {
 		return err
 	}
 	p := planClean(k.now, v)
-	round := cleanRound{memory: (keys + 2) * mapSlotSize, load: 0.9}
+	round := cleanRound{memory: (keys + 2) * mapSlotSize, load: 0.9, helpers: k.helpers}
 	end, _, err := round.run(context.Background(), k.l, p.First, p.Limit, k.now)
 	if err == nil {
 		k.cleaned = end

@@ -92,6 +92,9 @@ func (o *cleanOutput) add(b []byte) error {
 func (o *cleanOutput) flush() error {
 	b := o.buf
 	o.buf = o.buf[:0]
+	if len(b) == 0 {
+		return nil
+	}
 	return o.write(b)
 }
 

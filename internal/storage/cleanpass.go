@@ -20,15 +20,21 @@ import (
 // as a header, for its sequence and its offset. A batch that keeps all its records is copied as it is.
 type cleanPass struct {
 	*cleanRound
-	txns *cleanTxns
-	end  Offset // the round's: records from here on stay
-	last map[int64]lastRecord
-	outs []*cleanOutput
+	group []*segment
+	txns  *cleanTxns
+	end   Offset // the round's: records from here on stay
+	last  map[int64]lastRecord
+	outs  []*cleanOutput
 
-	keepsLegacyTombstones bool
-	records               []record.Record // those of a batch that stay; views
-	headers               []record.Header // theirs
-	seen, kept            int64
+	// Of the reader:
+	keepsLegacyTombstones bool // of the segment
+	markers               record.Reader
+	// Of the pass itself:
+	pacer      cleanPacer
+	seen, kept int64 // records
+	before     int64 // bytes of the group
+	after      int64 // of the outputs, once they are sealed
+	modified   int64 // the time of its last segment's file, in ms
 }
 
 // begin makes the next output.
@@ -53,75 +59,212 @@ func (p *cleanPass) add(b []byte) error {
 		}
 		o = p.outs[len(p.outs)-1]
 	}
-	if err := p.paceBy(len(b)); err != nil {
+	if err := p.pacer.count(p.cleanRound, len(b)); err != nil {
 		return err
 	}
 	return o.add(b)
 }
 
-// entry decides about an entry of the log, and writes what stays of it.
-func (p *cleanPass) entry(e record.Entry) error {
+// judge decides what can be decided by an entry's header, in the log's order.
+func (p *cleanPass) judge(e record.Entry, v *verdict) (bool, error) {
 	if e.Magic() < 2 {
-		return p.legacy(e)
+		v.legacy = p.keepsLegacyTombstones
+		return true, nil
 	}
 	b := e.Batch()
-	idle, drop := false, false
-	var wanted *abortedTxn
 	if b.IsControl() {
 		var err error
-		if idle, wanted, err = p.txns.marker(b, p.reader); err != nil {
-			return err
+		if v.idle, v.wanted, err = p.txns.marker(b, &p.markers); err != nil {
+			return false, err
 		}
-		drop = idle && b.HasDeleteHorizon() && b.BaseTimestamp() <= p.now
+		v.drop = v.idle && p.expired(b)
 	} else {
-		drop = p.txns.data(b)
+		v.drop = p.txns.data(b)
 	}
-	p.seen += int64(b.Count())
-	stays := p.isLast(b) || b.LastOffset()+1 == p.end // as a header, if need be
-	if drop && !stays {
-		return nil
+	v.stays = p.isLast(b) || b.LastOffset()+1 == p.end
+	return true, nil
+}
+
+// expired tells whether a batch's delete horizon has passed.
+func (p *cleanPass) expired(b record.Batch) bool {
+	return b.HasDeleteHorizon() && b.BaseTimestamp() <= p.now
+}
+
+// work decides about an entry's records, and makes anew what does not stay as it is.
+func (p *cleanPass) work(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) {
+	if e.large && most < inflateMax {
+		return
 	}
-	all, tombstones := true, false
-	p.records, p.headers = p.records[:0], p.headers[:0]
-	if drop {
-		all = false
-	} else {
-		if err := p.reader.Reset(b, inflateMax); err != nil {
-			return err
-		}
-		expired := b.HasDeleteHorizon() && b.BaseTimestamp() <= p.now
-		for p.reader.Next() {
-			r := p.reader.Record()
-			if !b.IsControl() && !p.wants(r, !expired) {
-				all = false
-				continue
-			}
-			tombstones = tombstones || r.Value == nil
-			p.take(r)
-		}
-		if err := p.reader.Err(); err != nil {
-			return err
-		}
-	}
-	p.kept += int64(len(p.records))
-	begins := (tombstones || idle) && !b.HasDeleteHorizon()
-	var err error
+	e.fate = fate{outAt: len(u.out)}
+	entry := u.entry(e)
 	switch {
-	case len(p.records) == 0 && !stays:
-		return nil
-	case len(p.records) == 0:
-		p.scratch = record.AppendEmpty(p.scratch[:0], b)
-		err = p.add(p.scratch)
-	case all && !begins:
-		err = p.add(b)
+	case entry.Magic() < 2:
+		e.err = p.legacy(w, u, e, most)
+	case e.drop:
+		e.seen = int64(entry.Batch().Count())
+		p.empty(u, e)
+	case entry.Batch().IsControl():
+		e.err = p.control(w, u, e)
 	default:
-		err = p.rebuild(b, begins)
+		e.err = p.data(w, u, e, most)
 	}
-	if err == nil && wanted != nil {
-		o := p.outs[len(p.outs)-1]
-		o.txns = append(o.txns, *wanted)
+	e.outBytes = len(u.out) - e.outAt
+	if most < inflateMax && isTooLarge(e.err) {
+		e.err, e.large = nil, true
+	}
+}
+
+// use writes what stays of a unit.
+func (p *cleanPass) use(u *cleanUnit) error {
+	for i := range u.entries {
+		e := &u.entries[i]
+		if e.large && e.err == nil {
+			p.work(p.pipe.own(), u, e, inflateMax)
+		}
+		if e.err != nil {
+			return p.entryError(u, e, e.err)
+		}
+		p.seen += e.seen
+		p.kept += e.kept
+		b := []byte(u.entry(e))
+		switch e.stay {
+		case stayNot:
+			continue
+		case stayAnew:
+			b = u.out[e.outAt : e.outAt+e.outBytes]
+		}
+		if err := p.add(b); err != nil {
+			return err
+		}
+		if e.wanted != nil {
+			o := p.outs[len(p.outs)-1]
+			o.txns = append(o.txns, *e.wanted)
+		}
+	}
+	return nil
+}
+
+// empty leaves nothing of a batch, or its header where that is needed.
+func (p *cleanPass) empty(u *cleanUnit, e *cleanEntry) {
+	if e.stays {
+		u.out = record.AppendEmpty(u.out, u.entry(e).Batch())
+		e.stay = stayAnew
+	}
+}
+
+// data decides about the records of a batch that was not aborted.
+func (p *cleanPass) data(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) error {
+	b := u.entry(e).Batch()
+	count, expired := int(b.Count()), p.expired(b)
+	marked := p.marks.covers(b.BaseOffset(), b.LastOffset()) && b.LastOffset() < p.end
+	var gone, tombs int
+	if marked {
+		if gone, tombs = p.marks.tally(b.BaseOffset(), b.LastOffset()); expired {
+			gone, tombs = gone+tombs, 0
+		}
+	} else {
+		defer w.skim.Close()
+		if err := w.skim.Reset(b, most); err != nil {
+			return err
+		}
+		var err error
+		if gone, tombs, err = p.lookUp(w, !expired); err != nil {
+			return err
+		}
+	}
+	begins := tombs > 0 && !b.HasDeleteHorizon()
+	e.seen, e.kept = int64(count), int64(count-gone)
+	switch {
+	case gone == count:
+		p.empty(u, e)
+		return nil
+	case gone == 0 && !begins:
+		e.stay = stayVerbatim
+		return nil
+	}
+	keep := func(s *record.Skim) bool { return w.keeps[s.Index()/64]&(1<<(s.Index()%64)) != 0 }
+	if marked {
+		defer w.skim.Close()
+		if err := w.skim.Reset(b, most); err != nil {
+			return err
+		}
+		keep = func(s *record.Skim) bool {
+			o := s.Offset()
+			return !p.marks.covers(o, o) || !p.marks.isDead(o) && !(expired && p.marks.isTomb(o))
+		}
+	}
+	var err error
+	if u.out, err = w.skim.Rewrite(u.out, begins, p.horizon(), keep); err == nil {
+		e.stay = stayAnew
 	}
 	return err
+}
+
+// lookUp decides about the records of the batch that the worker skims by their keys, into its keeps.
+func (p *cleanPass) lookUp(w *cleanWorker, keepsTombstones bool) (gone, tombs int, err error) {
+	w.keeps = w.keeps[:0]
+	n := 0 // records decided about
+	decide := func(keys []hashedKey) {
+		w.sum += p.m.warm(keys)
+		for i := range keys {
+			if n%64 == 0 {
+				w.keeps = append(w.keeps, 0)
+			}
+			switch k := &keys[i]; {
+			case !p.wants(k, keepsTombstones):
+				gone++
+			default:
+				w.keeps[n/64] |= 1 << (n % 64)
+				if k.kind == tombstone {
+					tombs++
+				}
+			}
+			n++
+		}
+	}
+	keys := w.keys[:0]
+	for w.skim.Next() {
+		if keys = append(keys, p.m.hashed(w.skim.Key(), w.skim.Offset(), w.skim.Tombstone())); len(keys) == warmKeys {
+			decide(keys)
+			keys = keys[:0]
+		}
+	}
+	decide(keys)
+	return gone, tombs, w.skim.Err()
+}
+
+// control keeps a marker.
+func (p *cleanPass) control(w *cleanWorker, u *cleanUnit, e *cleanEntry) error {
+	b := u.entry(e).Batch()
+	if err := w.reader.Reset(b, inflateMax); err != nil {
+		return err
+	}
+	begins := e.idle
+	w.records, w.headers = w.records[:0], w.headers[:0]
+	for w.reader.Next() {
+		r := w.reader.Record()
+		begins = begins || r.Value == nil
+		w.take(r)
+	}
+	if err := w.reader.Err(); err != nil {
+		return err
+	}
+	e.seen, e.kept = int64(b.Count()), int64(len(w.records))
+	switch {
+	case len(w.records) == 0:
+		p.empty(u, e)
+		return nil
+	case !begins || b.HasDeleteHorizon():
+		e.stay = stayVerbatim
+		return nil
+	}
+	bld := w.builder
+	bld.BaseOffset, bld.LeaderEpoch, bld.Codec = b.BaseOffset(), b.LeaderEpoch(), b.Codec()
+	bld.ProducerID, bld.ProducerEpoch, bld.BaseSequence = b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
+	bld.LastOffsetDelta = b.LastOffsetDelta()
+	bld.Attributes = b.Attributes()&(record.AttrLogAppendTime|record.AttrTransactional|record.AttrControl) | record.AttrDeleteHorizon
+	bld.DeleteHorizon = p.horizon()
+	return w.build(u, e)
 }
 
 // isLast tells whether a batch is the last that a known producer wrote.
@@ -140,50 +283,35 @@ func (p *cleanPass) isLast(b record.Batch) bool {
 }
 
 // wants tells whether a record of data stays; keepsTombstone, whether it would if it was a tombstone.
-func (p *cleanPass) wants(r *record.Record, keepsTombstone bool) bool {
-	if r.Offset >= p.end {
+func (p *cleanPass) wants(k *hashedKey, keepsTombstone bool) bool {
+	if k.offset >= p.end {
 		return true
 	}
-	if r.Key == nil || r.Value == nil && !keepsTombstone {
+	if k.kind == withoutKey || k.kind == tombstone && !keepsTombstone {
 		return false
 	}
-	return r.Offset >= p.m.get(r.Key)
+	return k.offset >= p.m.get(k)
 }
 
 // take keeps a record until its batch is written; its bytes are views, its headers are copied out of the reader's.
-func (p *cleanPass) take(r *record.Record) {
+func (w *cleanWorker) take(r *record.Record) {
 	kept := *r
 	if n := len(r.Headers); n > 0 {
-		p.headers = append(p.headers, r.Headers...)
-		kept.Headers = p.headers[len(p.headers)-n:]
+		w.headers = append(w.headers, r.Headers...)
+		kept.Headers = w.headers[len(w.headers)-n:]
 	}
-	p.records = append(p.records, kept)
+	w.records = append(w.records, kept)
 }
 
-// rebuild writes a batch of the records that stay, with all else as it was; begins: its delete horizon is set.
-func (p *cleanPass) rebuild(b record.Batch, begins bool) error {
-	bld := p.builder
-	bld.BaseOffset, bld.LeaderEpoch, bld.Codec = b.BaseOffset(), b.LeaderEpoch(), b.Codec()
-	bld.ProducerID, bld.ProducerEpoch, bld.BaseSequence = b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
-	bld.LastOffsetDelta = b.LastOffsetDelta()
-	bld.Attributes = b.Attributes() & (record.AttrLogAppendTime | record.AttrTransactional | record.AttrControl | record.AttrDeleteHorizon)
-	bld.DeleteHorizon = b.BaseTimestamp()
-	if begins {
-		bld.Attributes |= record.AttrDeleteHorizon
-		bld.DeleteHorizon = p.horizon()
+// build makes the batch of the records that were taken, for which the builder is set.
+func (w *cleanWorker) build(u *cleanUnit, e *cleanEntry) (err error) {
+	for i := range w.records {
+		w.builder.AddAt(int32(w.records[i].Offset-w.builder.BaseOffset), w.records[i])
 	}
-	return p.build()
-}
-
-// build writes the batch of the records that stay, for which the builder is set.
-func (p *cleanPass) build() (err error) {
-	for i := range p.records {
-		p.builder.AddAt(int32(p.records[i].Offset-p.builder.BaseOffset), p.records[i])
+	if u.out, err = w.builder.Batch(u.out); err == nil {
+		e.stay = stayAnew
 	}
-	if p.scratch, err = p.builder.Batch(p.scratch[:0]); err != nil {
-		return err
-	}
-	return p.add(p.scratch)
+	return err
 }
 
 // horizon is until when tombstones that survive this cleaning stay.
@@ -195,34 +323,60 @@ func (p *cleanPass) horizon() int64 {
 }
 
 // legacy decides about a message of format 0 or 1, or what is wrapped in one. What stays becomes a batch.
-func (p *cleanPass) legacy(e record.Entry) error {
-	if err := p.reader.ResetEntry(e, inflateMax); err != nil {
+func (p *cleanPass) legacy(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) error {
+	entry := u.entry(e)
+	if err := w.reader.ResetEntry(entry, most); err != nil {
 		return err
 	}
 	tombstones := false
-	p.records, p.headers = p.records[:0], p.headers[:0]
-	for p.reader.Next() {
-		r := p.reader.Record()
-		p.seen++
-		if p.wants(r, p.keepsLegacyTombstones) {
+	w.records, w.headers = w.records[:0], w.headers[:0]
+	for w.reader.Next() {
+		r := w.reader.Record()
+		e.seen++
+		if k := p.m.hashed(r.Key, r.Offset, r.Value == nil); p.wants(&k, e.verdict.legacy) {
 			tombstones = tombstones || r.Value == nil
-			p.take(r)
+			w.take(r)
 		}
 	}
-	if err := p.reader.Err(); err != nil || len(p.records) == 0 {
+	if err := w.reader.Err(); err != nil || len(w.records) == 0 {
 		return err
 	}
-	p.kept += int64(len(p.records))
-	bld := p.builder
-	bld.BaseOffset, bld.LeaderEpoch, bld.Codec = p.records[0].Offset, -1, e.Codec()
+	e.kept = int64(len(w.records))
+	bld := w.builder
+	bld.BaseOffset, bld.LeaderEpoch, bld.Codec = w.records[0].Offset, -1, entry.Codec()
 	bld.ProducerID, bld.ProducerEpoch, bld.BaseSequence = -1, -1, -1
 	bld.LastOffsetDelta, bld.Attributes = 0, 0
-	if e.IsLogAppendTime() {
+	if entry.IsLogAppendTime() {
 		bld.Attributes |= record.AttrLogAppendTime
 	}
 	if tombstones {
 		bld.Attributes |= record.AttrDeleteHorizon
 		bld.DeleteHorizon = p.horizon()
 	}
-	return p.build()
+	return w.build(u, e)
+}
+
+// commit makes the outputs durable and puts them in the place of the group that they were made from.
+func (p *cleanPass) commit() error {
+	for _, o := range p.outs {
+		if err := o.seal(p.modified); err != nil {
+			p.remove()
+			return err
+		}
+		p.after += o.size
+	}
+	if err := p.l.swap(p.group, p.outs, p.truncations); err != nil {
+		p.remove()
+		return err
+	}
+	p.l.event("compact", p.group[0].base, "%d segments of %d bytes became %d of %d, %d of %d records (cleaned up to %d)",
+		len(p.group), p.before, len(p.outs), p.after, p.kept, p.seen, p.end)
+	return nil
+}
+
+// remove takes away the outputs that are not the log's.
+func (p *cleanPass) remove() {
+	for _, o := range p.outs {
+		o.remove()
+	}
 }

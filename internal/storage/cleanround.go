@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/quire-log/quire/internal/record"
@@ -14,22 +13,21 @@ import (
 // everything up to where that came to, to copy what is still wanted into new segments. Its buffers serve one round after another.
 type cleanRound struct {
 	m       offsetMap
+	marks   offsetMarks
 	memory  int64 // bytes that the map may take
 	load    float64
+	helpers int    // goroutines beside this one: see cleanPipe
 	out     []byte // batches that wait to be written
-	scratch []byte // a batch that was made anew
 	// pace is told of bytes that were read or written, and may wait; an error ends the round.
 	pace func(ctx context.Context, n int) error
 
+	pipe        cleanPipe
 	ctx         context.Context
 	l           *Log
 	cfg         *Config
 	now         int64
 	segs        []*segment // the log's when the round began
 	truncations uint64
-	paced       int
-	reader      *record.Reader
-	builder     *record.Builder
 	stats       CleanStats
 }
 
@@ -49,9 +47,6 @@ type CleanStats struct {
 // cleanWriteBytes is how much waits to be written at once.
 const cleanWriteBytes = 1 << 20
 
-// paceBytes is how much is read or written between two looks at whether to go on.
-const paceBytes = 256 << 10
-
 // run cleans l from first, where its dirty part begins, up to limit, the base of a segment that must stay as it is. It returns up to
 // where the log is clean now. errCleaningAborted: nothing more could be done, and nothing is wrong.
 func (c *cleanRound) run(ctx context.Context, l *Log, first, limit Offset, now int64) (Offset, CleanStats, error) {
@@ -60,16 +55,10 @@ func (c *cleanRound) run(ctx context.Context, l *Log, first, limit Offset, now i
 	c.segs, c.truncations = l.list(), l.truncations
 	l.mu.Unlock()
 	c.ctx, c.l, c.cfg, c.now, c.stats = ctx, l, l.config.Load(), now, CleanStats{From: first}
-	c.reader, c.builder = new(record.Reader), record.NewBuilder()
 	if c.out == nil {
 		c.out = make([]byte, 0, cleanWriteBytes)
 	}
-	defer func() { // a batch that inflated to much must not be remembered for long
-		c.reader, c.builder, c.segs, c.l = nil, nil, nil, nil
-		if cap(c.scratch) > pooledMax {
-			c.scratch = nil
-		}
-	}()
+	defer func() { c.segs, c.l = nil, nil }()
 	if err != nil {
 		return 0, c.stats, errors.Join(errCleaningAborted, err)
 	}
@@ -94,10 +83,8 @@ func (c *cleanRound) run(ctx context.Context, l *Log, first, limit Offset, now i
 	if err != nil {
 		return 0, c.stats, err
 	}
-	for _, g := range groups {
-		if err := c.rewrite(g, txns, end, legacyHorizon); err != nil {
-			return 0, c.stats, err
-		}
+	if err := c.rewriteAll(groups, txns, end, legacyHorizon); err != nil {
+		return 0, c.stats, err
 	}
 	return end, c.stats, nil
 }
@@ -126,125 +113,145 @@ func (c *cleanRound) nextBase(s *segment) Offset {
 	return c.l.EndOffset()
 }
 
-var errMapFull = errors.New("the offset map is full")
-
 // fillMap notes the last offset of every key in [first, limit), or up to where the map is full.
 func (c *cleanRound) fillMap(first, limit Offset) error {
 	c.m.reset(c.memory, c.load, int64(limit-first))
+	c.marks.reset(first, limit)
 	c.m.latest = first - 1
 	txns := newCleanTxns()
 	txns.add(abortedWithin(c.segs, first, limit))
-	for _, s := range c.below(first, limit) {
-		err := c.walk(s, func(e record.Entry) error {
-			last := e.LastOffset()
-			if last < first {
+	var markers record.Reader
+	return c.pass(c.below(first, limit), cleanSteps{
+		begin: func(*segment) {},
+		judge: func(e record.Entry, v *verdict) (bool, error) {
+			if e.LastOffset() < first {
+				return false, nil
+			}
+			if e.Magic() < 2 {
+				return true, nil
+			}
+			b := e.Batch()
+			if b.IsControl() {
+				v.skip = true
+				_, _, err := txns.marker(b, &markers)
+				return true, err
+			}
+			v.skip = txns.data(b)
+			return true, nil
+		},
+		work: func(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) {
+			if e.skip || e.large {
+				return
+			}
+			e.keysAt = len(u.keys)
+			e.err = w.eachKey(u.entry(e), most, func(key []byte, o Offset, tombstone bool) bool {
+				u.keys = append(u.keys, c.m.hashed(key, o, tombstone))
+				return true
+			})
+			if e.keys = len(u.keys) - e.keysAt; isTooLarge(e.err) {
+				u.keys, e.keys, e.err, e.large = u.keys[:e.keysAt], 0, nil, true
+			}
+		},
+		use: func(u *cleanUnit) error {
+			for i := range u.entries {
+				e := &u.entries[i]
+				full := false
+				switch {
+				case e.skip:
+				case e.large:
+					if full, e.err = c.noteLarge(u.entry(e), first); e.err != nil {
+						return c.entryError(u, e, e.err)
+					}
+				default:
+					full = c.note(u.keys[e.keysAt:e.keysAt+e.keys], first)
+				}
+				if full {
+					c.stats.MapFull = true
+					return errPassEnds
+				}
+				if e.err != nil {
+					return c.entryError(u, e, e.err)
+				}
+				c.m.latest = u.entry(e).LastOffset()
+			}
+			if u.ends {
+				c.m.latest = c.nextBase(u.s) - 1
+			}
+			return nil
+		},
+	})
+}
+
+// note puts records into the map, and marks what they supersede; full: the map takes no more, and latest is the last that it took.
+func (c *cleanRound) note(keys []hashedKey, first Offset) (full bool) {
+	for len(keys) > 0 {
+		some := keys[:min(len(keys), warmKeys)]
+		keys = keys[len(some):]
+		c.pipe.own().sum += c.m.warm(some)
+		for i := range some {
+			k := &some[i]
+			if k.offset < first {
+				continue
+			}
+			if k.kind == withoutKey {
+				c.marks.setDead(k.offset)
+				c.m.latest = k.offset
+				continue
+			}
+			before, ok := c.m.put(k)
+			if !ok {
+				return true
+			}
+			if before >= 0 && before < k.offset {
+				c.marks.setDead(before)
+			}
+			if k.kind == tombstone {
+				c.marks.setTomb(k.offset)
+			}
+			c.m.latest = k.offset
+		}
+	}
+	return false
+}
+
+// noteLarge is note of an entry that helpers left alone.
+func (c *cleanRound) noteLarge(e record.Entry, first Offset) (full bool, err error) {
+	w := c.pipe.own()
+	some := w.keys[:0]
+	err = w.eachKey(e, inflateMax, func(key []byte, o Offset, tombstone bool) bool {
+		if some = append(some, c.m.hashed(key, o, tombstone)); len(some) == warmKeys {
+			full = c.note(some, first)
+			some = some[:0]
+		}
+		return !full
+	})
+	return full || c.note(some, first), err
+}
+
+// eachKey hands out the keys of an entry's records until do says false; views.
+func (w *cleanWorker) eachKey(e record.Entry, most int, do func(key []byte, o Offset, tombstone bool) bool) error {
+	if e.Magic() == 2 {
+		defer w.skim.Close()
+		if err := w.skim.Reset(e.Batch(), most); err != nil {
+			return err
+		}
+		for w.skim.Next() {
+			if !do(w.skim.Key(), w.skim.Offset(), w.skim.Tombstone()) {
 				return nil
 			}
-			if e.Magic() == 2 {
-				b := e.Batch()
-				if b.IsControl() {
-					_, _, err := txns.marker(b, c.reader)
-					c.m.latest = last
-					return err
-				}
-				if txns.data(b) {
-					c.m.latest = last
-					return nil
-				}
-			}
-			if err := c.reader.ResetEntry(e, inflateMax); err != nil {
-				return err
-			}
-			for c.reader.Next() {
-				r := c.reader.Record()
-				if r.Offset < first {
-					continue
-				}
-				if r.Key != nil && !c.m.put(r.Key, r.Offset) {
-					return errMapFull
-				}
-				c.m.latest = r.Offset
-			}
-			if err := c.reader.Err(); err != nil {
-				return err
-			}
-			c.m.latest = last
-			return nil
-		})
-		if errors.Is(err, errMapFull) {
-			c.stats.MapFull = true
-			return nil
 		}
-		if err != nil {
-			return err
-		}
-		c.m.latest = c.nextBase(s) - 1
+		return w.skim.Err()
 	}
-	return nil
-}
-
-// A stopWalk carries an error out of a walk unseen.
-type stopWalk struct{ err error }
-
-func (s *stopWalk) Error() string { return s.err.Error() }
-
-// walk hands each entry of a segment to do, its checksum verified.
-func (c *cleanRound) walk(s *segment, do func(e record.Entry) error) error {
-	f, err := s.acquire()
-	if errors.Is(err, errSegmentGone) {
-		return abortf("%s was deleted meanwhile", s.name(logSuffix))
-	}
-	if err != nil {
+	if err := w.reader.ResetEntry(e, most); err != nil {
 		return err
 	}
-	defer s.release()
-	after := s.base - 1
-	pos, fault, err := walkEntries(f, s.size.Load(), func(_ int64, e record.Entry) error {
-		if err := c.paceBy(len(e)); err != nil {
-			return &stopWalk{err}
+	for w.reader.Next() {
+		r := w.reader.Record()
+		if !do(r.Key, r.Offset, r.Value == nil) {
+			return nil
 		}
-		c.stats.BytesRead += int64(len(e))
-		if err := e.Check(); err != nil {
-			return err
-		}
-		if err := do(e); err != nil {
-			return &stopWalk{err}
-		}
-		after = e.LastOffset()
-		return nil
-	})
-	switch stop := (*stopWalk)(nil); {
-	case errors.As(fault, &stop):
-		var format *record.FormatError
-		var large *record.TooLargeError
-		if errors.As(stop.err, &format) || errors.As(stop.err, &large) {
-			return &CorruptError{c.l.partition, s.name(logSuffix), pos, after, stop.err}
-		}
-		return stop.err
-	case fault != nil:
-		return &CorruptError{c.l.partition, s.name(logSuffix), pos, after, fault}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return abortf("%s was truncated meanwhile", s.name(logSuffix))
 	}
-	return err
-}
-
-// paceBy counts n bytes and, now and then, asks whether to go on.
-func (c *cleanRound) paceBy(n int) error {
-	if c.paced += n; c.paced < paceBytes {
-		return nil
-	}
-	n, c.paced = c.paced, 0
-	if c.ctx.Err() != nil {
-		return abortf("%v", context.Cause(c.ctx))
-	}
-	if !c.l.config.Load().Compact {
-		return abortf("cleanup.policy is no longer compact")
-	}
-	if c.pace == nil {
-		return nil
-	}
-	return c.pace(c.ctx, n)
+	return w.reader.Err()
 }
 
 // legacyHorizon is the file time up to which segments lose tombstones of formats 0 and 1, in which no horizon can be written.
@@ -329,54 +336,72 @@ func (c *cleanRound) indexBytes(s *segment, suffix string) (int64, error) {
 	return info.Size(), nil
 }
 
-// rewrite copies what is wanted of a group's segments into new ones, and puts those in their place.
-func (c *cleanRound) rewrite(g []*segment, txns *cleanTxns, end Offset, legacyHorizon int64) (err error) {
-	p := &cleanPass{cleanRound: c, txns: txns, end: end, last: c.l.lastOfProducers()}
-	defer func() {
+// rewriteAll copies what is wanted of each group into new segments, and puts those in its place. While one group's segments become
+// durable and take their place, the next group is copied.
+func (c *cleanRound) rewriteAll(groups [][]*segment, txns *cleanTxns, end Offset, legacyHorizon int64) error {
+	var before *cleanPass // of the group before, whose end done tells
+	var done chan error
+	wait := func() error {
+		if before == nil {
+			return nil
+		}
+		err := <-done
+		if err == nil {
+			c.stats.add(before)
+		}
+		before = nil
+		return err
+	}
+	for _, g := range groups {
+		p, err := c.rewrite(g, txns, end, legacyHorizon)
+		if failed := wait(); failed != nil {
+			err = failed
+		}
 		if err != nil {
-			for _, o := range p.outs {
-				o.remove()
-			}
+			p.remove()
+			return err
 		}
-	}()
+		before, done = p, make(chan error, 1)
+		if c.helpers == 0 {
+			done <- p.commit()
+			continue
+		}
+		go func() { done <- p.commit() }() // waited for before the next, and in the end
+	}
+	return wait()
+}
+
+// rewrite copies what is wanted of a group's segments into new ones. Also with an error, what it returns is to be removed or committed.
+func (c *cleanRound) rewrite(g []*segment, txns *cleanTxns, end Offset, legacyHorizon int64) (*cleanPass, error) {
+	p := &cleanPass{cleanRound: c, group: g, txns: txns, end: end, last: c.l.lastOfProducers(), pacer: cleanPacer{ctx: c.ctx}}
 	if err := p.begin(g[0].base); err != nil {
-		return err
+		return p, err
 	}
-	before := int64(0)
-	modified := int64(0)
+	times := make(map[*segment]int64, len(g))
 	for _, s := range g {
-		if modified, err = s.modifiedMs(); err != nil {
+		ms, err := s.modifiedMs()
+		if err != nil {
 			if errors.Is(err, errSegmentGone) {
-				return abortf("%s was deleted meanwhile", s.name(logSuffix))
+				err = abortf("%s was deleted meanwhile", s.name(logSuffix))
 			}
-			return err
+			return p, err
 		}
-		txns.add(abortedWithin(c.segs, s.base, c.nextBase(s)))
-		p.keepsLegacyTombstones = modified > legacyHorizon
-		if err := c.walk(s, p.entry); err != nil {
-			return err
-		}
-		before += s.size.Load()
+		p.modified, times[s] = ms, ms
+		p.before += s.size.Load()
 	}
-	after := int64(0)
-	for _, o := range p.outs {
-		if err := o.seal(modified); err != nil {
-			return err
-		}
-		after += o.size
+	err := c.pass(g, cleanSteps{
+		begin: func(s *segment) {
+			txns.add(abortedWithin(c.segs, s.base, c.nextBase(s)))
+			p.keepsLegacyTombstones = times[s] > legacyHorizon
+		},
+		judge: p.judge,
+		work:  p.work,
+		use:   p.use,
+	})
+	if err == nil {
+		err = p.outs[len(p.outs)-1].flush()
 	}
-	if err := c.l.swap(g, p.outs, c.truncations); err != nil {
-		return err
-	}
-	c.l.event("compact", g[0].base, "%d segments of %d bytes became %d of %d, %d of %d records (cleaned up to %d)",
-		len(g), before, len(p.outs), after, p.kept, p.seen, end)
-	c.stats.BytesBefore += before
-	c.stats.BytesAfter += after
-	c.stats.RecordsBefore += p.seen
-	c.stats.RecordsAfter += p.kept
-	c.stats.Segments += len(g)
-	c.stats.Outputs += len(p.outs)
-	return nil
+	return p, err
 }
 
 // A lastRecord is where a producer that is known wrote last.
@@ -398,6 +423,16 @@ func (l *Log) lastOfProducers() map[int64]lastRecord {
 		all[id] = last
 	}
 	return all
+}
+
+// add counts a group that was replaced.
+func (s *CleanStats) add(p *cleanPass) {
+	s.BytesBefore += p.before
+	s.BytesAfter += p.after
+	s.RecordsBefore += p.seen
+	s.RecordsAfter += p.kept
+	s.Segments += len(p.group)
+	s.Outputs += len(p.outs)
 }
 
 func (s *CleanStats) String() string {

@@ -56,14 +56,58 @@ func (m *offsetMap) reset(memory int64, loadFactor float64, records int64) {
 	m.key = sipKey{binary.LittleEndian.Uint64(secret[:]), binary.LittleEndian.Uint64(secret[8:])}
 }
 
-// find returns the key's slot, or the free one where it belongs.
-func (m *offsetMap) find(key []byte) (s *mapSlot, lo, hi uint64) {
-	lo, hi = m.key.hash(key)
+// A hashedKey is a record as the map sees it.
+type hashedKey struct {
+	lo, hi uint64 // the key's hash
+	offset Offset
+	kind   keyKind
+}
+
+type keyKind uint8
+
+const (
+	withValue keyKind = iota
+	tombstone
+	withoutKey
+)
+
+// hashed is a record as the map sees it; workers may call it while another goroutine puts.
+func (m *offsetMap) hashed(key []byte, offset Offset, isTombstone bool) hashedKey {
+	k := hashedKey{offset: offset}
+	switch {
+	case key == nil:
+		k.kind = withoutKey
+		return k
+	case isTombstone:
+		k.kind = tombstone
+	}
+	k.lo, k.hi = m.key.hash(key)
+	return k
+}
+
+// home is where the search for a key begins.
+func (m *offsetMap) home(lo uint64) uint64 {
 	at, _ := bits.Mul64(lo, uint64(len(m.slots)))
-	for {
-		s = &m.slots[at]
+	return at
+}
+
+// warmKeys is how many keys are looked at together, so that the memory behind them is waited for once and not for each.
+const warmKeys = 16
+
+// warm touches the slots where the searches for keys begin. Its result means nothing: it keeps the reads from being dropped.
+func (m *offsetMap) warm(keys []hashedKey) (sum Offset) {
+	for i := range keys {
+		sum += m.slots[m.home(keys[i].lo)].next
+	}
+	return sum
+}
+
+// find returns the key's slot, or the free one where it belongs.
+func (m *offsetMap) find(lo, hi uint64) *mapSlot {
+	for at := m.home(lo); ; {
+		s := &m.slots[at]
 		if s.next == 0 || s.lo == lo && s.hi == hi {
-			return s, lo, hi
+			return s
 		}
 		if at++; at == uint64(len(m.slots)) {
 			at = 0
@@ -71,22 +115,21 @@ func (m *offsetMap) find(key []byte) (s *mapSlot, lo, hi uint64) {
 	}
 }
 
-// put notes that key was last seen at offset; false: the map is full, and the key is not in it.
-func (m *offsetMap) put(key []byte, offset Offset) bool {
-	s, lo, hi := m.find(key)
+// put notes that a key was last seen at an offset, and returns where it was seen before, -1 for nowhere. false: the map is full, and
+// the key is not in it.
+func (m *offsetMap) put(k *hashedKey) (before Offset, ok bool) {
+	s := m.find(k.lo, k.hi)
+	before = s.next - 1
 	if s.next == 0 {
 		if m.size >= m.limit {
-			return false
+			return -1, false
 		}
 		m.size++
-		s.lo, s.hi = lo, hi
+		s.lo, s.hi = k.lo, k.hi
 	}
-	s.next = offset + 1
-	return true
+	s.next = k.offset + 1
+	return before, true
 }
 
-// get returns the last offset of key, -1 if it is not in the map.
-func (m *offsetMap) get(key []byte) Offset {
-	s, _, _ := m.find(key)
-	return s.next - 1
-}
+// get returns the last offset of a key, -1 if it is not in the map.
+func (m *offsetMap) get(k *hashedKey) Offset { return m.find(k.lo, k.hi).next - 1 }

@@ -38,9 +38,15 @@ func TestOffsetMapModel(t *testing.T) {
 			for offset := range Offset(rapid.IntRange(0, 100).Draw(t, "puts")) {
 				key := fmt.Sprint(rapid.IntRange(0, 60).Draw(t, "key"))
 				_, known := model[key]
-				if ok := m.put([]byte(key), offset); ok != (known || len(model) < m.limit) {
+				h := m.hashed([]byte(key), offset, false)
+				last, ok := m.put(&h)
+				if ok != (known || len(model) < m.limit) {
 					t.Fatalf("put = %v with %d of %d keys, known %v", ok, len(model), m.limit, known)
-				} else if ok {
+				}
+				if want, known := model[key]; known && last != want || !known && last != -1 {
+					t.Fatalf("put: before it was at %d, want %d (%v)", last, want, known)
+				}
+				if ok {
 					model[key] = offset
 				}
 			}
@@ -50,7 +56,8 @@ func TestOffsetMapModel(t *testing.T) {
 				if !known {
 					want = -1
 				}
-				if got := m.get([]byte(key)); got != want {
+				h := m.hashed([]byte(key), 0, false)
+				if got := m.get(&h); got != want {
 					t.Fatalf("get %s = %d, want %d", key, got, want)
 				}
 			}
@@ -71,13 +78,22 @@ func TestOffsetMapMemory(t *testing.T) {
 	}
 }
 
+// BenchmarkOffsetMap puts keys of 16 bytes in the way that a cleaning does.
 func BenchmarkOffsetMap(b *testing.B) {
 	var m offsetMap
 	m.reset(128<<20, 0.9, 4<<20)
 	key := make([]byte, 16)
+	keys := make([]hashedKey, 0, warmKeys)
 	b.SetBytes(16)
 	for i := range b.N {
 		binary.BigEndian.PutUint64(key, uint64(i%(4<<20)))
-		m.put(key, Offset(i))
+		if keys = append(keys, m.hashed(key, Offset(i), false)); len(keys) < warmKeys {
+			continue
+		}
+		m.warm(keys)
+		for i := range keys {
+			m.put(&keys[i])
+		}
+		keys = keys[:0]
 	}
 }
