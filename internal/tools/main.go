@@ -13,13 +13,11 @@
 package tools
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -68,11 +66,14 @@ func commands() []command {
 	return []command{
 		{"help", "list the commands", help},
 		{"link", "make the names kafka-topics.sh, kafka-topics, ... in a folder", link},
-		{"version", "print quire's version and Kafka's that it stands for", version},
+		{"version", "print quire's version and Kafka's that it stands for", quireVersion},
 		{"serve", "run a node", Serve},
 		{"explain", "say why data is still there, or no longer", explain},
 		{"verify", "read a data directory through and name the first bad byte", quireVerify},
 		{"config", "check a server.properties, or show every setting with its source", quireConfig},
+		{"doctor", "look for what will make trouble: limits, disk, clock, ports, addresses, sizes", quireDoctor},
+		{"dev", "run a node for trying things out, which is gone when it ends", quireDev},
+		{"completion", "print what makes bash, zsh or fish complete quire's commands", quireCompletion},
 		{"classic", "read, write, check and import logs of Kafka 0.7", classicCommand},
 		{"group", "move a group while its consumers run; show how far groups are behind, and what happened to them", quireGroup},
 		{"kafka-broker-api-versions", "show which requests the brokers serve, in which versions", kafkaBrokerAPIVersions},
@@ -89,6 +90,8 @@ func commands() []command {
 		{"kafka-log-dirs", "show what is in the data directories of brokers", kafkaLogDirs},
 		{"kafka-producer-perf-test", "write many records and measure it", kafkaProducerPerfTest},
 		{"kafka-reassign-partitions", "move partitions between brokers and directories", kafkaReassignPartitions},
+		{"kafka-server-start", "run a node", kafkaServerStart},
+		{"kafka-server-stop", "stop the nodes of this machine cleanly", kafkaServerStop},
 		{"kafka-storage", "format the directories of a node, and look at them", kafkaStorage},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
 	}
@@ -188,15 +191,6 @@ func help(env Env, _ []string) int {
 		fmt.Fprintf(env.Stdout, "  %-*s  %s\n", width, c.name, c.summary)
 	}
 	fmt.Fprint(env.Stdout, "\nThe kafka-* commands are called like Kafka's scripts; COMMAND --help shows their options.\n")
-	return 0
-}
-
-func version(env Env, _ []string) int {
-	own := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		own = cmp.Or(info.Main.Version, own)
-	}
-	fmt.Fprintf(env.Stdout, "quire %s, Kafka %s\n", own, kafkaVersion)
 	return 0
 }
 

@@ -1,0 +1,92 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestVersion(t *testing.T) {
+	var out bytes.Buffer
+	env := Env{Stdout: &out, Stderr: &out}
+	if code := quireVersion(env, nil); code != 0 || !strings.HasPrefix(out.String(), "quire ") || !strings.HasSuffix(out.String(), ", Kafka 4.3.1\n") {
+		t.Errorf("code %d, printed %q", code, out.String())
+	}
+	out.Reset()
+	var v map[string]any
+	if code := quireVersion(env, []string{"--json"}); code != 0 || json.Unmarshal(out.Bytes(), &v) != nil || v["kafka"] != "4.3.1" || v["version"] == "" {
+		t.Errorf("code %d, printed %q", code, out.String())
+	}
+}
+
+func TestCompletions(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"veri", "verify"},
+		{"config ", "check show"},
+		{"completion z", "zsh"},
+		{"verify --h", ""},
+		{"config check --eff", "--effective"},
+		{"kafka-groups --con", "--consumer"},
+		{"kafka-topics --describ", "--describe"},
+		{"frob --", ""},
+		{"completion --", ""},
+	} {
+		if got := strings.Join(completions(strings.Split(c.line, " ")), " "); got != c.want {
+			t.Errorf("%q: %q, want %q", c.line, got, c.want)
+		}
+	}
+	for _, c := range commands() {
+		if strings.HasPrefix(c.name, toolPrefix) && len(optionsOf(c.name)) == 0 {
+			t.Errorf("%s: no options found", c.name)
+		}
+	}
+	var out bytes.Buffer
+	if code := quireCompletion(Env{Stdout: &out, Stderr: &out}, []string{"tcsh"}); code != exitMisuse {
+		t.Errorf("an unknown shell: code %d", code)
+	}
+}
+
+// A dev node serves until it is asked to end, and leaves nothing behind.
+func TestDev(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	var stdout, stderr lockedBuffer
+	signals := make(chan os.Signal, 1)
+	ended := make(chan int, 1)
+	env := Env{Stdout: &started{&stdout, func() { signals <- syscall.SIGINT }}, Stderr: &stderr, Interrupted: func() <-chan os.Signal { return signals }}
+	go func() { ended <- quireDev(env, nil) }()
+	if code := <-ended; code != 0 {
+		t.Fatalf("code %d\n%s%s", code, stdout.String(), stderr.String())
+	}
+	if !regexp.MustCompile(`^A node serves Kafka clients at 127\.0\.0\.1:\d+\.`).MatchString(stdout.String()) || stderr.String() != "" {
+		t.Errorf("it printed\n%s%s", stdout.String(), stderr.String())
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v (%v)", left, err)
+	}
+	for _, args := range [][]string{{"--brokers", "3"}, {"file"}, {"--port", "high"}} {
+		var out bytes.Buffer
+		if code := quireDev(Env{Stdout: &out, Stderr: &out}, args); code != exitMisuse || !strings.Contains(out.String(), "Example:\n  quire dev\n") {
+			t.Errorf("%v: code %d\n%s", args, code, out.String())
+		}
+	}
+}
+
+// started calls then after the first write.
+type started struct {
+	*lockedBuffer
+	then func()
+}
+
+func (s *started) Write(p []byte) (int, error) {
+	n, err := s.lockedBuffer.Write(p)
+	if s.then != nil {
+		s.then()
+		s.then = nil
+	}
+	return n, err
+}
