@@ -19,6 +19,9 @@ import (
 //	pressed   it was below a quarter of that: the reserve is given up to what goes on
 //
 // It is normal again once there is room for watermark, a quarter more, and the reserve.
+//
+// A second, smaller reserve is given up by nobody but a start that finds neither room nor the first one: it needs a few pages for the
+// metadata log and the checkpoints. Once the node runs the small reserve is made anew, on a full disk of half of what is left.
 
 // DiskOptions say when a directory counts as full. The zero ones never do.
 type DiskOptions struct {
@@ -29,6 +32,9 @@ type DiskOptions struct {
 
 const (
 	reserveFile = ".quire-reserve" // Kafka ignores plain files that it does not know
+	// startReserveFile is the reserve of starts, and startReserveBytes its size; at most a hundredth of the volume counts.
+	startReserveFile  = ".quire-reserve-start"
+	startReserveBytes = 1 << 20
 	// forecastSpan is over how long the rate is taken at which a disk fills.
 	forecastSpan = 10 * time.Minute
 	// forecastWarns is from when on the log warns.
@@ -42,6 +48,7 @@ type diskWatch struct {
 	// mu guards the fields below. It is held over the writing of the reserve, and is a leaf.
 	mu       sync.Mutex
 	reserved bool
+	forStart bool         // the reserve of starts is there
 	samples  []diskSample // of the last forecastSpan, the oldest first
 	fullIn   time.Duration
 	filling  bool // fullIn is known
@@ -94,17 +101,24 @@ func (m *Manager) watchDisk(d *dataDir, makeReserve bool) {
 		_ = m.o.FS.Remove(path.Join(d.path, reserveFile))
 		m.log.Warn("the reserve of a full data directory is given up", "directory", d.path, "bytes", reserve)
 	case makeReserve && !w.full.Load() && !w.reserved && reserve > 0 && usage.Usable > watermark+reserve:
-		if w.reserved = m.writeReserve(d, reserve); w.reserved {
+		if w.reserved = m.writeReserve(d, reserveFile, reserve); w.reserved {
 			usage.Usable -= reserve
 			w.samples = nil // the reserve is not what fills the disk
 		}
 	}
+	if makeReserve && !w.forStart && o.ReserveBytes > 0 {
+		bytes := min(startReserveBytes, usage.Total/100)
+		if w.full.Load() {
+			bytes = min(bytes, usage.Usable/2)
+		}
+		w.forStart = bytes > 0 && m.writeReserve(d, startReserveFile, bytes)
+	}
 	m.forecast(d, usage.Usable-watermark)
 }
 
-// writeReserve makes the reserve's file of that size; false: there was no room after all.
-func (m *Manager) writeReserve(d *dataDir, bytes int64) bool {
-	name := path.Join(d.path, reserveFile)
+// writeReserve makes a reserve's file of that size; false: there was no room after all.
+func (m *Manager) writeReserve(d *dataDir, file string, bytes int64) bool {
+	name := path.Join(d.path, file)
 	f, err := m.o.FS.OpenFile(name, createFlags, 0o644)
 	if err != nil {
 		return false
@@ -124,7 +138,7 @@ func (m *Manager) writeReserve(d *dataDir, bytes int64) bool {
 	return true
 }
 
-// freeForStart gives up the reserve where a start would find no room to write a checkpoint in.
+// freeForStart gives up a reserve where a start would find no room to write a checkpoint in.
 func (d *dataDir) freeForStart(o DiskOptions) {
 	if o.WatermarkBytes <= 0 {
 		return
@@ -133,11 +147,16 @@ func (d *dataDir) freeForStart(o DiskOptions) {
 	if err != nil || usage.Usable >= min(o.WatermarkBytes, usage.Total/20)/4 {
 		return
 	}
-	name := path.Join(d.path, reserveFile)
-	if err := d.fs.Remove(name); err == nil {
-		d.log.Warn("the disk is full: the reserve is given up so that the start has room", "directory", d.path)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		d.log.Warn("the reserve could not be given up", "file", name, "error", err)
+	for _, file := range []string{reserveFile, startReserveFile} {
+		name := path.Join(d.path, file)
+		err := d.fs.Remove(name)
+		if err == nil {
+			d.log.Warn("the disk is full: a reserve is given up so that the start has room", "file", name)
+			return
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			d.log.Warn("a reserve could not be given up", "file", name, "error", err)
+		}
 	}
 }
 
