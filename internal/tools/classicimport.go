@@ -31,8 +31,8 @@ const (
 )
 
 const (
-	// A batch is gathered up to so many bytes and records, then sent, then waited for: it is appended as a whole or not at all, and
-	// nothing follows one that was not. A larger message is a batch of its own.
+	// A batch is gathered up to so many bytes and records, then sent as a transaction, then waited for: it counts as a whole or not at
+	// all, and nothing follows one that does not. A larger message is a batch of its own.
 	importBatchBytes   = 900_000
 	importBatchRecords = 50_000
 	// importRecordMax is what the client takes; what a topic takes is the broker's to say.
@@ -40,10 +40,9 @@ const (
 	// recordOverheadMax is what a record has at most besides its value and headers' texts.
 	recordOverheadMax = 128
 
-	// importSettle is how long the end of a partition that an import has written to must stand still: what the client of an
-	// interrupted import had sent may still be on its way into the log.
-	importSettle    = 250 * time.Millisecond
-	importSettleMax = 40 // times
+	// A topic that was just made may take a while to be known everywhere: it is asked for so often, after such pauses.
+	importPause = 250 * time.Millisecond
+	importTries = 40
 
 	// The last record that an import wrote is looked for in so many of the last records, then in ever more.
 	resumeWindow   = 1000
@@ -53,7 +52,7 @@ const (
 
 func classicImport(env Env, args []string) int {
 	f := newClassicFlags(env, "import", "DIR --topic T --bootstrap-server B [OPTION]...", "Produces every message of a log into a topic of today, in order, each with its old offset in a header. Partition n becomes\n"+
-		"partition n. What an earlier run has imported is not imported again: run it again after an interruption, but never twice at once.\nIt stops at what is no valid entry.")
+		"partition n. What an earlier run has imported is not imported again, however that ended: each batch is a transaction, and a run ends\nthe one before it that is under way still. Consumers read it with isolation.level=read_committed.\nIt stops at what is no valid entry.")
 	topic := f.String("topic", "", "`TOPIC` to produce into; it is created if it is missing")
 	server := f.String("bootstrap-server", "", "`HOST:PORT,...` to connect to")
 	partition := f.Int32("partition", -1, "`N` of the topic's partition to produce into, of a single log (default: the one that the directory is named for)")
@@ -88,8 +87,7 @@ func classicImport(env Env, args []string) int {
 	if err != nil {
 		return f.failed(err)
 	}
-	// The first signal stops the run behind the batch that is under way, lest that arrive after a later run has looked for it; the
-	// second stops it at once.
+	// The first signal stops the run behind the batch that is under way; the second stops it at once, and that batch may count or not.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var abort context.CancelFunc
@@ -165,7 +163,6 @@ type importer struct {
 	config     clientConfig
 	conn       []kgo.Opt
 	sending    context.Context // of batches
-	created    bool            // this run made the topic, so that no other has written to it
 	skipped    int
 }
 
@@ -180,9 +177,21 @@ func (i *importer) run(ctx context.Context, jobs []importJob) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, job := range jobs {
+		if err := i.log(ctx, job); err != nil {
+			return fmt.Errorf("%s: %w", job.name, err)
+		}
+	}
+	return nil
+}
+
+// producerFor makes the client that imports a log. Its transactional id is the log's and the partition's, so that its start ends whatever
+// an earlier run has left open: that run's last batch counts then or does not, and can no longer come.
+func (i *importer) producerFor(ctx context.Context, job importJob) (*kgo.Client, error) {
 	producer, err := kgo.NewClient(append(slices.Clone(i.conn),
+		kgo.TransactionalID(fmt.Sprintf("quire-classic-import-%s-%d-%s", i.topic, job.partition, job.name)),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RequiredAcks(kgo.AllISRAcks()), // idempotent, so a retry is no duplicate
+		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ManualFlushing(),
 		kgo.ProducerBatchMaxBytes(importRecordMax),
 		kgo.BrokerMaxWriteBytes(importRecordMax+1<<20),
@@ -191,15 +200,13 @@ func (i *importer) run(ctx context.Context, jobs []importJob) (err error) {
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 	)...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer producer.Close()
-	for _, job := range jobs {
-		if err := i.log(ctx, producer, job); err != nil {
-			return fmt.Errorf("%s: %w", job.name, err)
-		}
+	if _, _, err := producer.ProducerID(ctx); err != nil {
+		producer.Close()
+		return nil, fmt.Errorf("beginning transactions: %w", err)
 	}
-	return nil
+	return producer, nil
 }
 
 // makeTopic creates the topic, or looks whether it has the partitions that are needed. Its client remembers for a while that
@@ -223,7 +230,6 @@ func (i *importer) makeTopic(ctx context.Context, jobs []importJob) error {
 	switch {
 	case errors.Is(d.Err, kerr.UnknownTopicOrPartition) || d.Topic == "":
 		_, err := admin.CreateTopic(ctx, needed, -1, nil, i.topic)
-		i.created = err == nil
 		return err
 	case d.Err != nil:
 		return fmt.Errorf("topic %s: %w", i.topic, d.Err)
@@ -240,7 +246,12 @@ type importedAt struct {
 }
 
 // log imports one log.
-func (i *importer) log(ctx context.Context, producer *kgo.Client, job importJob) error {
+func (i *importer) log(ctx context.Context, job importJob) error {
+	producer, err := i.producerFor(ctx, job)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
 	last, found, err := i.lastImported(ctx, kadm.NewClient(producer), job)
 	if err != nil {
 		return fmt.Errorf("looking in %s, partition %d, for what is imported: %w", i.topic, job.partition, err)
@@ -366,10 +377,13 @@ func (b *importBatch) addEntry(item classic.Item, skip int) (fault, err error) {
 	return nil, nil
 }
 
-// send produces what was gathered as one batch, and waits for it.
+// send produces what was gathered as one transaction, and waits for it.
 func (b *importBatch) send() error {
 	if len(b.records) == 0 {
 		return nil
+	}
+	if err := b.producer.BeginTransaction(); err != nil {
+		return err
 	}
 	var first error
 	for _, r := range b.records {
@@ -384,7 +398,10 @@ func (b *importBatch) send() error {
 		return err
 	}
 	if first != nil {
-		return first
+		return errors.Join(first, b.producer.EndTransaction(b.ctx, kgo.TryAbort))
+	}
+	if err := b.producer.EndTransaction(b.ctx, kgo.TryCommit); err != nil {
+		return fmt.Errorf("the transaction of %d messages, which may count or not: %w", len(b.records), err)
 	}
 	b.sent += int64(len(b.records))
 	b.records, b.bytes = b.records[:0], 0
@@ -413,47 +430,33 @@ func placeOf(r *kgo.Record, source string) (at importedAt, ok bool) {
 	return at, ok && ours
 }
 
-// lastImported finds the last record of the job's source in its partition.
+// lastImported finds the last record of the job's source in its partition that counts. No other is on its way: see producerFor.
 func (i *importer) lastImported(ctx context.Context, admin *kadm.Client, job importJob) (last importedAt, found bool, err error) {
 	start, end, err := i.bounds(ctx, admin, job.partition)
 	if err != nil {
 		return last, false, err
 	}
-	for try := 0; ; try++ {
-		to := end
-		for window := int64(resumeWindow); !found && to > start; window *= resumeGrowth {
-			from := max(start, to-window)
-			if last, found, err = i.lastWithin(ctx, job, from, to); err != nil {
-				return last, false, err
-			}
-			to = from
+	to := end
+	for window := int64(resumeWindow); !found && to > start; window *= resumeGrowth {
+		from := max(start, to-window)
+		if last, found, err = i.lastWithin(ctx, job, from, to); err != nil {
+			return last, false, err
 		}
-		if i.created || try == importSettleMax {
-			return last, found, nil
-		}
-		select {
-		case <-ctx.Done():
-			return last, false, ctx.Err()
-		case <-time.After(importSettle):
-		}
-		before := end
-		if start, end, err = i.bounds(ctx, admin, job.partition); err != nil || end == before {
-			return last, found, err
-		}
-		found = false
+		to = from
 	}
+	return last, found, nil
 }
 
-// bounds asks where the partition begins and ends. A topic that was just made may take a while to be known everywhere.
+// bounds asks where the partition begins, and where what counts in it ends. A topic that was just made may take a while to be known everywhere.
 func (i *importer) bounds(ctx context.Context, admin *kadm.Client, partition int32) (start, end int64, err error) {
 	for try := 0; ; try++ {
-		if start, end, err = i.askBounds(ctx, admin, partition); err == nil || !kerr.IsRetriable(err) || try == importSettleMax {
+		if start, end, err = i.askBounds(ctx, admin, partition); err == nil || !kerr.IsRetriable(err) || try == importTries {
 			return start, end, err
 		}
 		select {
 		case <-ctx.Done():
 			return 0, 0, ctx.Err()
-		case <-time.After(importSettle):
+		case <-time.After(importPause):
 		}
 	}
 }
@@ -463,7 +466,7 @@ func (i *importer) askBounds(ctx context.Context, admin *kadm.Client, partition 
 	if err != nil {
 		return 0, 0, err
 	}
-	ends, err := admin.ListEndOffsets(ctx, i.topic)
+	ends, err := admin.ListCommittedOffsets(ctx, i.topic)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -482,6 +485,7 @@ func (i *importer) askBounds(ctx context.Context, admin *kadm.Client, partition 
 func (i *importer) lastWithin(ctx context.Context, job importJob, from, to int64) (last importedAt, found bool, err error) {
 	consumer, err := kgo.NewClient(append(slices.Clone(i.conn),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{i.topic: {job.partition: kgo.NewOffset().At(from)}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // which may be the last
 	)...)
 	if err != nil {
@@ -539,28 +543,41 @@ func (s *sharedWriter) close() {
 // An importBar shows progress on a terminal; elsewhere it does nothing.
 type importBar struct {
 	progress *mpb.Progress
+	redraw   chan any
 	bar      *mpb.Bar
 	shown    time.Time
 }
 
-// barEvery is how often the bar is told of progress.
+// barEvery is how often the bar is drawn anew.
 const barEvery = 100 * time.Millisecond
 
 func newImportBar(w io.Writer, name string, total int64) *importBar {
 	if !isTerminal(w) {
 		return &importBar{}
 	}
-	p := mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(barEvery))
+	redraw := make(chan any)
+	p := mpb.New(mpb.WithOutput(w), mpb.WithManualRefresh(redraw))
 	bar := p.AddBar(total,
 		mpb.PrependDecorators(decor.Name(name+" "), decor.CountersKibiByte("% .1f / % .1f")),
 		mpb.AppendDecorators(decor.Percentage(), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8})))
-	return &importBar{progress: p, bar: bar}
+	b := &importBar{progress: p, redraw: redraw, bar: bar}
+	b.draw()
+	b.draw() // the second is taken when the first is under way: even a short import has been seen
+	return b
+}
+
+func (b *importBar) draw() {
+	b.shown = time.Now()
+	select {
+	case b.redraw <- nil:
+	case <-time.After(barEvery): // a terminal that takes nothing keeps nobody waiting
+	}
 }
 
 func (b *importBar) at(done int64) {
 	if b.bar != nil && time.Since(b.shown) >= barEvery {
-		b.shown = time.Now()
 		b.bar.SetCurrent(done)
+		b.draw()
 	}
 }
 
