@@ -154,3 +154,31 @@ func (s *Shard) OffsetDelete(_ time.Time, req *kmsg.OffsetDeleteRequest, reply f
 		reply(resp)
 	}}
 }
+
+// Reads is whether a client is a member of a group, and has a partition.
+func (s *Shard) Reads(name string, client Client, topic string, partition int32) bool {
+	g := s.groups[name]
+	switch {
+	case g == nil:
+	case g.classic != nil && g.classic.protocolType == kmeta.ConsumerProtocolType:
+		for _, m := range g.classic.members {
+			if m.clientID != client.ID || m.clientHost != client.Host {
+				continue
+			}
+			a, _, err := kmeta.ReadAssignment(m.assignment)
+			if err == nil && slices.ContainsFunc(a.AssignedPartitions, func(p kmeta.ConsumerTopicPartitions) bool {
+				return p.Topic == topic && slices.Contains(p.Partitions, partition)
+			}) {
+				return true
+			}
+		}
+	case g.consumer != nil:
+		t := s.opts.Image().Topic(topic)
+		for _, m := range g.consumer.members {
+			if t != nil && m.clientID == client.ID && m.clientHost == client.Host && m.assigned.has(t.ID, partition) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -13,7 +13,8 @@ import (
 )
 
 // An admin serves operators over HTTP: /metrics for Prometheus, /livez (the process answers), /readyz (clients are served, and
-// changes can be written), /groups/events (what happened to groups, as JSON).
+// changes can be written), /groups/events (what happened to groups, as JSON),
+// /groups/lag (how far they are behind).
 type admin struct {
 	server  *http.Server
 	address net.Addr
@@ -39,7 +40,8 @@ func startAdmin(n *Node) (*admin, error) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{}))
 	n.explainRoutes(mux)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /groups/events", n.groupEvents.serve)
+	mux.HandleFunc("GET /groups/events", n.showGroupEvents)
+	mux.HandleFunc("GET /groups/lag", n.showLags)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !n.ready.Load() {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
@@ -17,23 +16,37 @@ type groupEvents struct {
 	// mu guards the ring. Nothing is taken under it.
 	mu   sync.Mutex
 	ring []groupEvent
-	next int // where the next event goes, once the ring is full
+	next int // where the next event goes, once the ring is full; before, 0
 }
 
 // A groupEvent is an event as the admin listener shows it.
 type groupEvent struct {
 	Time       time.Time       `json:"time"`
-	Group      string          `json:"group"`
+	Group      string          `json:"group,omitempty"`
 	Kind       group.EventKind `json:"kind"`
 	Member     string          `json:"member,omitempty"`
 	Instance   string          `json:"instance,omitempty"`
 	Generation int32           `json:"generation"`
+	Reason     string          `json:"reason,omitempty"`
 	Cause      string          `json:"cause,omitempty"`
 	Count      int             `json:"count,omitempty"`
+
+	// Of an offset out of range:
+	Client    string `json:"client,omitempty"`
+	Host      string `json:"host,omitempty"`
+	Topic     string `json:"topic,omitempty"`
+	Partition *int32 `json:"partition,omitempty"`
+	Position  *int64 `json:"position,omitempty"` // the offset that the client asked for
+	Skipped   *int64 `json:"skipped,omitempty"`  // offsets from there to the log's start
 }
 
 func (e *groupEvents) add(x group.Event) {
-	ev := groupEvent{time.Now(), x.Group, x.Kind, x.Member, x.Instance, x.Generation, x.Cause, x.Count}
+	e.put(groupEvent{
+		Time: time.Now(), Group: x.Group, Kind: x.Kind, Member: x.Member, Instance: x.Instance, Generation: x.Generation, Cause: x.Cause, Count: x.Count,
+	})
+}
+
+func (e *groupEvents) put(ev groupEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.ring) < groupEventsMax {
@@ -44,23 +57,28 @@ func (e *groupEvents) add(x group.Event) {
 	e.next = (e.next + 1) % groupEventsMax
 }
 
-// of lists the events of one group, or of all, the oldest first.
-func (e *groupEvents) of(name string) []groupEvent {
+// list are the events that want picks, the oldest first.
+func (e *groupEvents) list(want func(*groupEvent) bool) []groupEvent {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	list := []groupEvent{}
 	for i := range e.ring {
-		if ev := e.ring[(e.next+i)%len(e.ring)]; name == "" || ev.Group == name {
+		if ev := e.ring[(e.next+i)%len(e.ring)]; want(&ev) {
 			list = append(list, ev)
 		}
 	}
 	return list
 }
 
-// serve answers GET /groups/events?group=NAME on the admin listener.
-func (e *groupEvents) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.Encode(e.of(r.URL.Query().Get("group")))
+// showGroupEvents answers GET /groups/events[?group=G][&topic=T][&kind=K] on the admin listener. An offset out of range is a group's if
+// the client that asked for it is one of its members now, and has the partition.
+func (n *Node) showGroupEvents(w http.ResponseWriter, r *http.Request) {
+	name, topic, kind := r.FormValue("group"), r.FormValue("topic"), group.EventKind(r.FormValue("kind"))
+	list := n.groupEvents.list(func(e *groupEvent) bool {
+		return (name == "" || e.Group == name || e.Kind == eventOutOfRange) && (topic == "" || e.Topic == topic) && (kind == "" || e.Kind == kind)
+	})
+	if name != "" {
+		list = n.groupOfClients(name, list)
+	}
+	writeJSON(w, list)
 }

@@ -2,7 +2,8 @@ package server
 
 import (
 	"context"
-	"encoding/binary"
+	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,30 +11,50 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/quire-log/quire/internal/record"
+	"github.com/quire-log/quire/internal/replica"
 	"github.com/quire-log/quire/internal/storage"
 )
 
-// A groupLag is how far a group is behind on one partition. It is of one moment: the log's end and what is committed are looked
-// up together, after each other in this order, so that it is never negative.
+// A groupLag is how far a group is behind on one partition. What is committed was looked up first, in one moment for all groups of a
+// coordinator, then where the partition ends: so it is never negative.
 type groupLag struct {
-	group, topic string
-	partition    int32
-	committed    int64
-	records      int64         // offsets between what is committed and what a consumer may see
-	age          time.Duration // of the first record that is not consumed; 0 when nothing is behind
+	Group      string  `json:"group"`
+	Topic      string  `json:"topic"`
+	Partition  int32   `json:"partition"`
+	Committed  int64   `json:"committed"`
+	LogStart   int64   `json:"logStartOffset"`
+	LastStable int64   `json:"lastStableOffset"`
+	LogEnd     int64   `json:"logEndOffset"`
+	Records    int64   `json:"records"` // that a consumer may see and has not committed
+	Exact      bool    `json:"exact"`   // false: offsets are counted, of which compaction may have emptied some
+	Seconds    float64 `json:"seconds"` // age of the first of these records; 0 when there is none
 }
 
-// groupLags lists what groups have committed on partitions that this node leads, up to most of them; complete: there are no more.
-func (n *Node) groupLags(most int) (lags []groupLag, complete bool) {
+// lagBytesMax bounds what one look at all groups may read of compacted partitions whose records have not been counted before. The next
+// look gets further, since counts are remembered.
+const lagBytesMax = 64 << 20
+
+// groupLags lists what groups have committed on partitions that this node leads, up to most of them; complete: there are no more. only
+// names one group, unless it is empty.
+func (n *Node) groupLags(most int, only string) (lags []groupLag, complete bool) {
+	lags = []groupLag{}
 	img := n.controller.Image()
-	now := time.Now()
-	for _, s := range n.groups.all() {
+	shards := n.groups.all()
+	if only != "" {
+		p, _ := n.groupOf(only)
+		shards = slices.DeleteFunc(shards, func(s *shard[*groupMachine]) bool { return s.partition != p })
+	}
+	budget := int64(lagBytesMax)
+	for _, s := range shards {
 		offsets, code := consult(context.Background(), n.groups, s.partition, func(m *groupMachine, now time.Time, reply func([]kmsg.OffsetFetchResponseGroup)) effect {
 			var all []kmsg.OffsetFetchResponseGroup
 			left := most - len(lags) + 1 // one more tells that they are too many
 			for _, g := range m.ListGroups(now, &kmsg.ListGroupsRequest{}) {
 				if left <= 0 {
 					break
+				}
+				if only != "" && g.Group != only {
+					continue
 				}
 				o := m.OffsetFetch(now, &kmsg.OffsetFetchRequestGroup{Group: g.Group, MemberEpoch: -1}, 8, false)
 				for _, t := range o.Topics {
@@ -51,19 +72,13 @@ func (n *Node) groupLags(most int) (lags []groupLag, complete bool) {
 			for _, t := range g.Topics {
 				for _, p := range t.Partitions {
 					r := n.replicas.Partition(t.Topic, p.Partition)
-					if r == nil || r.CheckLeader(-1) != nil || img.Topic(t.Topic) == nil {
+					if r == nil || r.Log() == nil || r.CheckLeader(-1) != nil || img.Topic(t.Topic) == nil {
 						continue
 					}
 					if len(lags) == most {
 						return lags, false
 					}
-					lag := groupLag{group: g.Group, topic: t.Topic, partition: p.Partition, committed: p.Offset}
-					// What was deleted cannot be read any more: it is no lag.
-					at := max(storage.Offset(p.Offset), r.Log().StartOffset())
-					if end := r.LastStableOffset(); end > at {
-						lag.records, lag.age = int64(end-at), recordAge(r.Log(), at, end, now)
-					}
-					lags = append(lags, lag)
+					lags = append(lags, lagOf(r, groupLag{Group: g.Group, Topic: t.Topic, Partition: p.Partition, Committed: p.Offset}, &budget))
 				}
 			}
 		}
@@ -71,8 +86,33 @@ func (n *Node) groupLags(most int) (lags []groupLag, complete bool) {
 	return lags, true
 }
 
-// recordAge is the age of the first record from an offset on, by the header of its batch: one read of the disk at most. Of the
-// records of one batch it is the oldest's.
+// lagOf fills in what the partition says. What was deleted cannot be read any more: it is no lag.
+func lagOf(r *replica.Partition, l groupLag, budget *int64) groupLag {
+	log := r.Log()
+	end := r.LastStableOffset()
+	l.LastStable, l.LogEnd, l.LogStart, l.Exact = int64(end), int64(r.HighWatermark()), int64(log.StartOffset()), true
+	at := max(storage.Offset(l.Committed), storage.Offset(l.LogStart))
+	if at >= end {
+		return l
+	}
+	l.Records = int64(end - at)
+	if n, exact, looked, err := log.CountRecords(at, end, *budget); err == nil {
+		l.Records, l.Exact = n, exact
+		*budget -= looked
+	} else {
+		l.Exact = false
+	}
+	if l.Records > 0 {
+		l.Seconds = recordAge(log, at, end, time.Now()).Seconds()
+	}
+	return l
+}
+
+// ageBatchMax bounds the batch that is looked into for the age of a record. Of the records of a larger one it is the oldest's.
+const ageBatchMax = 1 << 20
+
+// recordAge is the age of the first record from an offset on: by the header of its batch, or by the record itself if the batch begins
+// before the offset.
 func recordAge(log *storage.Log, at, end storage.Offset, now time.Time) time.Duration {
 	d, err := log.Read(at, storage.ReadOptions{MaxBytes: record.HeaderSize, Limit: end, MinOneBatch: true})
 	if err != nil {
@@ -89,10 +129,34 @@ func recordAge(log *storage.Log, at, end storage.Offset, now time.Time) time.Dur
 	}
 	b := record.Batch(header[:])
 	ms := b.BaseTimestamp()
-	if b.IsLogAppendTime() || binary.BigEndian.Uint16(header[21:])&record.AttrDeleteHorizon != 0 {
+	if b.IsLogAppendTime() || b.HasDeleteHorizon() {
 		ms = b.MaxTimestamp()
 	}
+	if size := int64(b.Length()) + record.LogOverhead; b.BaseOffset() < at && !b.IsLogAppendTime() && size <= min(ageBatchMax, r.Len) {
+		whole := make([]byte, size)
+		var reader record.Reader
+		if _, err := r.File.ReadAt(whole, r.Pos); err == nil && reader.ResetEntry(record.Entry(whole), ageBatchMax) == nil {
+			for reader.Next() {
+				if x := reader.Record(); x.Offset >= at {
+					ms = x.Timestamp
+					break
+				}
+			}
+		}
+	}
 	return max(now.Sub(time.UnixMilli(ms)), 0)
+}
+
+// lagsShownMax bounds the partitions of one answer of /groups/lag.
+const lagsShownMax = 100_000
+
+// showLags answers GET /groups/lag[?group=G] on the admin listener.
+func (n *Node) showLags(w http.ResponseWriter, r *http.Request) {
+	lags, complete := n.groupLags(lagsShownMax, r.FormValue("group"))
+	writeJSON(w, struct {
+		Complete   bool       `json:"complete"`
+		Partitions []groupLag `json:"partitions"`
+	}{complete, lags})
 }
 
 // groupSeriesMax bounds the partitions that the metrics show one by one for groups: each has three series.
@@ -113,7 +177,7 @@ func newLagMetrics(n *Node) *lagMetrics {
 	return &lagMetrics{
 		node:      n,
 		committed: desc("quire_group_committed_offset", "Offset that a group has committed.", of...),
-		records:   desc("quire_group_lag_records", "Offsets from what a group has committed, or the log's start, to what consumers may see.", of...),
+		records:   desc("quire_group_lag_records", "Records from what a group has committed, or the log's start, to what consumers may see.", of...),
 		age:       desc("quire_group_lag_seconds", "Age of the first record that a group has not consumed; 0 if there is none.", of...),
 		complete:  desc("quire_group_lag_complete", "1 if all partitions that groups have committed on are shown, 0 if they are too many."),
 	}
@@ -126,12 +190,12 @@ func (m *lagMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	lags, complete := m.node.groupLags(groupSeriesMax)
+	lags, complete := m.node.groupLags(groupSeriesMax, "")
 	for _, l := range lags {
-		partition := strconv.Itoa(int(l.partition))
-		gauge(m.committed, float64(l.committed), l.group, l.topic, partition)
-		gauge(m.records, float64(l.records), l.group, l.topic, partition)
-		gauge(m.age, l.age.Seconds(), l.group, l.topic, partition)
+		partition := strconv.Itoa(int(l.Partition))
+		gauge(m.committed, float64(l.Committed), l.Group, l.Topic, partition)
+		gauge(m.records, float64(l.Records), l.Group, l.Topic, partition)
+		gauge(m.age, l.Seconds, l.Group, l.Topic, partition)
 	}
 	whole := 0.0
 	if complete {

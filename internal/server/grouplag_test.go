@@ -30,12 +30,13 @@ func TestGroupLag(t *testing.T) {
 		aged               bool // an hour, or nearly nothing
 	}{{0, 13, false}, {7, 6, false}, {12, 1, true}, {13, 0, false}, {99, 0, false}} {
 		c.ask(commitOf("g", "t", q.committed))
-		lags, complete := n.groupLags(10)
+		lags, complete := n.groupLags(10, "")
 		if len(lags) != 1 || !complete {
 			t.Fatalf("%+v, %v", lags, complete)
 		}
 		l := lags[0]
-		if l.records != q.records || l.committed != q.committed || (l.age > 59*time.Minute) != q.aged || l.age > 61*time.Minute {
+		age := time.Duration(l.Seconds * float64(time.Second))
+		if l.Records != q.records || !l.Exact || l.Committed != q.committed || (age > 59*time.Minute) != q.aged || age > 61*time.Minute {
 			t.Errorf("committed %d: %+v", q.committed, l)
 		}
 	}
@@ -43,11 +44,11 @@ func TestGroupLag(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ask(commitOf("g", "t", 2))
-	if lags, _ := n.groupLags(10); lags[0].records != 7 {
+	if lags, _ := n.groupLags(10, ""); lags[0].Records != 7 {
 		t.Errorf("after deletion: %+v", lags)
 	}
 	c.ask(commitOf("h", "t", 2))
-	if lags, complete := n.groupLags(1); len(lags) != 1 || complete {
+	if lags, complete := n.groupLags(1, ""); len(lags) != 1 || complete {
 		t.Errorf("%d lags of two, complete %v", len(lags), complete)
 	}
 	get := func(path string) string {

@@ -24,6 +24,8 @@ type segment struct {
 	idx  atomic.Pointer[segmentIndexes]
 	cut  atomic.Bool              // the file was made shorter since its last fsync
 	ring atomic.Pointer[tailRing] // where the last appended batches are; of the active segment
+	// count is how many records a closed segment has, once somebody asked.
+	count atomic.Pointer[segmentCount]
 
 	desc segments.File // the .log file; gone once it is deleted, or the log closed
 
