@@ -330,6 +330,7 @@ func TestMigration(t *testing.T) {
 	w.want("the newer one leaves", w.heartbeat("g", "m", -1).ErrorCode, 0)
 	w.want("type", kind(), "classic")
 	w.want("the group rebalances", w.s.DescribeGroup(w.now, "g", 6).State, "PreparingRebalance")
+	w.want("what was read is committed", w.commit("g", classic.id, classic.generation, "orders", 0, 7), 0)
 	classic.sendJoin()
 	w.want("goes on", fmt.Sprint(classic.join.ErrorCode, len(classic.join.Members)), "0 1")
 	offset, _ := w.committed("g", "orders", 2, false)

@@ -116,12 +116,13 @@ func (c *consumerGroup) mayDowngrade(gone map[string]struct{}) bool {
 	return left > 0 && left <= c.s.config.MaxSize && c.s.policy("downgrade")
 }
 
-// downgrade makes a classic group of what is left. Its members have the assignments that they had, and join anew.
+// downgrade makes a classic group of what is left. Its members have the assignments that they had, and join anew. The group's epoch
+// becomes its generation as it is: members may still commit what they read before they hear that they must join.
 func (c *consumerGroup) downgrade(now time.Time, gone map[string]struct{}, told func(error)) Effect {
 	s, name := c.s, c.g.name
 	image := s.opts.Image()
 	var recs []Record
-	v := &kmeta.GroupMetadataValue{ProtocolType: kmeta.ConsumerProtocolType, Generation: c.epoch + 1, CurrentStateTimestamp: now.UnixMilli()}
+	v := &kmeta.GroupMetadataValue{ProtocolType: kmeta.ConsumerProtocolType, Generation: c.epoch, CurrentStateTimestamp: now.UnixMilli()}
 	protocol := c.commonProtocol(gone)
 	v.Protocol = &protocol
 	for _, id := range slices.Sorted(maps.Keys(c.members)) {
