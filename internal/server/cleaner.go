@@ -11,6 +11,7 @@ func (n *Node) followStorage(img *metadata.Image) {
 	l := n.layers(img)
 	n.logs.SetCleaner(cleanerConfig(l))
 	n.logs.SetDiskPercent(l.Of("retention.disk.percent").Float())
+	n.logs.SetDeleteDelay(l.Of("log.segment.delete.delay.ms").Int64())
 }
 
 // cleanerConfig is what the broker's settings say of compaction.

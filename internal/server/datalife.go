@@ -14,7 +14,7 @@ type dataLife struct {
 
 type dataLifeDescs struct {
 	full, fullIn                               *prometheus.Desc
-	future, futureRefused                      *prometheus.Desc
+	future, futureRefused, growth              *prometheus.Desc
 	uncleanable, cleaning, cleanedAge, shrunk  *prometheus.Desc
 	cleanSeconds, cleanRead, cleanKept, cleanN *prometheus.Desc
 }
@@ -27,6 +27,7 @@ func newDataLifeDescs() (d dataLifeDescs) {
 	d.fullIn = desc("quire_dir_full_in_seconds", "When a data directory will be full at the rate of the last minutes; absent when it does not fill.", "dir")
 	d.future = desc("quire_future_batches_total", "Batches that were taken though their newest record is dated more than a second ahead of this node's clock, by topic; absent when there was none.", "topic")
 	d.futureRefused = desc("quire_future_batches_refused_total", "Batches that were refused for records dated further ahead than message.timestamp.after.max.ms, by topic; absent when there was none.", "topic")
+	d.growth = desc("quire_topic_growth_bytes_per_second", "By how much the logs of a topic grew over the last minutes; of the fastest alone.", "topic")
 	d.uncleanable = desc("quire_cleaner_uncleanable_partitions", "Partitions whose last cleaning failed; each is tried again.")
 	d.cleaning = desc("quire_cleaner_running", "Partitions that are being cleaned.")
 	d.cleanN = desc("quire_cleaner_cleaned_partitions", "Partitions that were cleaned since the start.")
@@ -37,6 +38,9 @@ func newDataLifeDescs() (d dataLifeDescs) {
 	d.shrunk = desc("quire_cleaner_last_full_maps", "Last cleanings for whose keys the map was too small, so that they take several rounds.")
 	return d
 }
+
+// topicGrowthMax bounds the topics whose growth is shown.
+const topicGrowthMax = 20
 
 // Describe makes it an unchecked collector.
 func (dataLife) Describe(chan<- *prometheus.Desc) {}
@@ -56,6 +60,9 @@ func (c dataLife) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	c.collectFuture(ch)
+	for _, t := range c.node.logs.FastestTopics(topicGrowthMax) {
+		gauge(c.growth, t.BytesPerSecond, t.Topic)
+	}
 	var failed, running, cleaned, fullMaps, before, after int64
 	var last time.Time
 	var longest time.Duration

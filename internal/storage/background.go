@@ -206,48 +206,57 @@ type removal struct {
 	due  time.Time
 }
 
-// removals is the queue of directories to be removed, in the order of their time: the delay is the same for all.
+// removals is the queue of directories to be removed.
 type removals struct {
-	mu    sync.Mutex // guards the fields below
-	queue []removal
-	wake  chan struct{} // closed and replaced when the queue was empty
+	mu    sync.Mutex    // guards the fields below
+	queue []removal     // by due, the earliest first
+	wake  chan struct{} // closed when another comes first; nil: nobody waits
 }
 
 func (r *removals) add(what removal, delay time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	what.due = time.Now().Add(delay)
-	r.queue = append(r.queue, what)
-	if r.wake != nil {
+	at, _ := slices.BinarySearchFunc(r.queue, what.due, func(q removal, due time.Time) int { // after those of the same time
+		if q.due.After(due) {
+			return 1
+		}
+		return -1
+	})
+	r.queue = slices.Insert(r.queue, at, what)
+	if at == 0 && r.wake != nil {
 		close(r.wake)
 		r.wake = nil
 	}
 }
 
-// next returns the first removal, or a channel that closes when there is one.
-func (r *removals) next() (removal, <-chan struct{}) {
+// next returns when the first removal is due, if there is one, and a channel that closes when another comes first.
+func (r *removals) next() (due time.Time, ok bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.queue) > 0 {
-		return r.queue[0], nil
-	}
 	if r.wake == nil {
 		r.wake = make(chan struct{})
 	}
-	return removal{}, r.wake
+	if len(r.queue) > 0 {
+		return r.queue[0].due, true, r.wake
+	}
+	return time.Time{}, false, r.wake
 }
 
-func (r *removals) pop() {
+// pop takes the first removal, which is due.
+func (r *removals) pop() removal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	what := r.queue[0]
 	r.queue[0] = removal{}
 	r.queue = r.queue[1:]
+	return what
 }
 
 func (r *removals) run(ctx context.Context, m *Manager) {
 	for {
-		what, wake := r.next()
-		if wake != nil {
+		due, ok, wake := r.next()
+		if !ok {
 			select {
 			case <-ctx.Done():
 				return
@@ -255,20 +264,23 @@ func (r *removals) run(ctx context.Context, m *Manager) {
 			}
 			continue
 		}
-		timer := time.NewTimer(time.Until(what.due))
+		timer := time.NewTimer(time.Until(due))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
+		case <-wake:
+			timer.Stop()
+			continue
 		case <-timer.C:
 		}
+		what := r.pop() // if another came first in this moment, that is due as well
 		if err := what.do(m); err != nil {
 			m.log.Error("directory of a deleted partition was not removed: the next start tries again", "directory", path.Join(what.dir.path, what.name), "error", err)
 			if errors.Is(err, syscall.EIO) {
 				what.dir.fail(err)
 			}
 		}
-		r.pop()
 	}
 }
 

@@ -373,3 +373,42 @@ func TestOfflineDirectoryKeepsItsLeftovers(t *testing.T) {
 		t.Error("/b is marked clean")
 	}
 }
+
+// The delay of removals may change: each has that of its time.
+func TestDeleteDelayChanges(t *testing.T) {
+	w := newWorld(t, "/data")
+	w.bubble(func(t *testing.T) {
+		m := w.start()
+		m.Start()
+		del := func(topic string) {
+			t.Helper()
+			w.create(m, topic, 0)
+			if err := m.DeleteLog(TopicPartition{topic, 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := strings.ReplaceAll(w.ls("/data"), "-0.*-delete", ""); got != want {
+				t.Errorf("left: %q, want %q", got, want)
+			}
+		}
+		del("slow")
+		m.SetDeleteDelay(1000)
+		del("fast")
+		m.SetDeleteDelay(100_000)
+		del("slower")
+		m.SetDeleteDelay(0)
+		time.Sleep(500 * time.Millisecond)
+		del("now")
+		left("fast slow slower")
+		time.Sleep(600 * time.Millisecond)
+		left("slow slower")
+		time.Sleep(time.Minute)
+		left("slower")
+		time.Sleep(time.Minute)
+		left("")
+		w.close(m, 1)
+	})
+}

@@ -24,8 +24,9 @@ type dataDir struct {
 	path string
 	lock io.Closer // nil while it has not been possible to take it; the start's, then the prober's
 
-	found catalog // at the start
-	disk  diskWatch
+	found  catalog // at the start
+	disk   diskWatch
+	growth growth
 
 	// failure is why the directory is offline, until it is taken back; failed is told then.
 	failure atomic.Pointer[error]

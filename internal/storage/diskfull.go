@@ -64,6 +64,7 @@ type diskSample struct {
 func (m *Manager) watchDisks(context.Context) {
 	for _, d := range m.dirs {
 		if d.offline() == nil {
+			m.sampleGrowth(d)
 			m.watchDisk(d, true)
 		}
 	}
@@ -171,7 +172,7 @@ func (m *Manager) forecast(d *dataDir, room int64) {
 	w.fullIn, w.filling = fullIn(now.Sub(first.at), first.usable-room, room)
 	if w.filling && w.fullIn < forecastWarns && room > 0 && now.Sub(w.warned) >= time.Hour {
 		w.warned = now
-		m.log.Warn("a data directory fills up", "directory", d.path, "full_in", w.fullIn.Round(time.Minute), "bytes_left", room)
+		m.log.Warn("a data directory fills up", "directory", d.path, "full_in", w.fullIn.Round(time.Minute), "bytes_left", room, "filled_by", d.growth.says())
 	}
 }
 

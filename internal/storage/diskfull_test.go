@@ -60,6 +60,10 @@ func TestDiskFullIsAMode(t *testing.T) {
 		if s := m.DiskStates()[0]; !s.Full || !s.Filling {
 			t.Errorf("state %+v", s)
 		}
+		w.wantSaid("a data directory fills up", "full_in", "filled_by=\"orders 15")
+		if g := m.FastestTopics(5); len(g) != 1 || g[0].Topic != "orders" || g[0].BytesPerSecond < 40_000 || g[0].BytesPerSecond > 50_000 {
+			t.Errorf("growth %+v", g)
+		}
 		end := l.EndOffset()
 		if _, err := l.Append(record.Batch(append([]byte(nil), anyBatch(t, 100)...)), AppendOptions{Origin: FromCoordinator}); err != nil {
 			t.Errorf("a coordinator's append: %v", err)

@@ -40,7 +40,8 @@ type ManagerOptions struct {
 	RetentionCheckMs          int64 // log.retention.check.interval.ms
 	InitialTaskDelayMs        int64 // log.initial.task.delay.ms
 	ProducerExpirationCheckMs int64 // producer.id.expiration.check.interval.ms
-	SegmentDeleteDelayMs      int64 // log.segment.delete.delay.ms: of directories of deleted partitions
+	// SegmentDeleteDelayMs is log.segment.delete.delay.ms, of directories of deleted partitions, until SetDeleteDelay.
+	SegmentDeleteDelayMs int64
 	// Cleaner is how compaction works until SetCleaner; the zero one cleans nothing.
 	Cleaner CleanerConfig
 	Disk    DiskOptions // when a directory counts as full
@@ -91,6 +92,7 @@ type Manager struct {
 
 	cleaner     *cleaner
 	diskPercent atomic.Uint64 // the bits of a float64
+	deleteDelay atomic.Int64  // ms
 	remover     removals
 	prober      *prober
 	stop        context.CancelFunc // of the background loops
@@ -180,6 +182,7 @@ func OpenManager(o ManagerOptions) (_ *Manager, err error) {
 	m.cleaner = newCleaner(m)
 	m.cleaner.cfg = o.Cleaner
 	m.SetDiskPercent(o.DiskPercent)
+	m.SetDeleteDelay(o.SegmentDeleteDelayMs)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.unlock())
@@ -291,6 +294,9 @@ func (m *Manager) beginDirs() error {
 	m.meta.DirectoryID = m.metadataDir.meta.DirectoryID
 	return nil
 }
+
+// SetDeleteDelay changes for how many ms the directories of partitions that are deleted from now on stay.
+func (m *Manager) SetDeleteDelay(ms int64) { m.deleteDelay.Store(ms) }
 
 func (m *Manager) stripe(tp TopicPartition) *sync.Mutex {
 	h := maphash.Comparable(m.seed, tp)

@@ -333,8 +333,9 @@ func (m *Manager) DeleteLog(tp TopicPartition) error {
 	if held != nil {
 		r.log = held.log
 	}
-	m.o.Events(Event{Partition: tp, Kind: "delete-log", Offset: -1, Cause: fmt.Sprintf("the partition was deleted; its files go in %d ms (log.segment.delete.delay.ms)", m.o.SegmentDeleteDelayMs)})
-	m.remover.add(r, millis(m.o.SegmentDeleteDelayMs))
+	delay := m.deleteDelay.Load()
+	m.o.Events(Event{Partition: tp, Kind: "delete-log", Offset: -1, Cause: fmt.Sprintf("the partition was deleted; its files go in %d ms (log.segment.delete.delay.ms)", delay)})
+	m.remover.add(r, millis(delay))
 	return nil
 }
 
