@@ -51,6 +51,9 @@ func (l *Log) becomeActive(a activeSegment) {
 	if limit := min(cfg.SegmentJitterMs, cfg.SegmentMs); limit > 0 {
 		a.jitterMs = rand.Int64N(limit)
 	}
+	a.seg.mu.Lock()
+	a.seg.modified = 0 // from here on it changes
+	a.seg.mu.Unlock()
 	l.active = a
 }
 

@@ -5,14 +5,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/quire-log/quire/internal/record"
 	"github.com/quire-log/quire/internal/vfs"
 )
 
 // BenchmarkClean cleans a log of 512 MiB of which each key is there four times, at random, in batches of 64 KiB before compression;
-// MB/s are of what the records take uncompressed. rss-MiB is what the process has resident at the end beyond what it had at the start,
+// MB/s and cpu-s/GiB are of what the records take uncompressed. rss-MiB is what the process has resident at the end beyond what it had at the start,
 // of which map-MiB are the map.
 func BenchmarkClean(b *testing.B) {
 	for _, c := range []struct {
@@ -25,7 +27,7 @@ func BenchmarkClean(b *testing.B) {
 			cfg.Compact, cfg.Delete, cfg.SegmentBytes, cfg.FileDeleteDelayMs, cfg.TimestampAfterMaxMs = true, false, 32<<20, 0, 1<<60
 			from, inflated := benchLog(b, cfg, c.codec, c.value)
 			round := cleanRound{memory: 128 << 20, load: 0.9, helpers: cleanHelpers}
-			resident := residentBytes(b)
+			resident, busy := residentBytes(b), time.Duration(0)
 			b.SetBytes(inflated)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -42,12 +44,14 @@ func BenchmarkClean(b *testing.B) {
 					b.Fatal(err)
 				}
 				p := planClean(2000, v)
+				before := processorTime(b)
 				b.StartTimer()
 				_, stats, err := round.run(b.Context(), l, p.First, p.Limit, 2000)
 				if err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()
+				busy += processorTime(b) - before
 				if testing.Verbose() {
 					b.Log(&stats)
 				}
@@ -59,6 +63,7 @@ func BenchmarkClean(b *testing.B) {
 				}
 				b.StartTimer()
 			}
+			b.ReportMetric(busy.Seconds()/float64(b.N)/float64(inflated)*(1<<30), "cpu-s/GiB")
 			b.ReportMetric(float64(residentBytes(b)-resident)/(1<<20), "rss-MiB")
 			b.ReportMetric(float64(len(round.m.slots)*mapSlotSize)/(1<<20), "map-MiB")
 		})
@@ -117,6 +122,15 @@ func linkDir(b *testing.B, from, to string) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// processorTime is what the process has used of processors.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // residentBytes is what the process has in memory, where the system tells.

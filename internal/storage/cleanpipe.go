@@ -258,8 +258,11 @@ func (c *cleanRound) entryError(u *cleanUnit, e *cleanEntry, err error) error {
 
 // isTooLarge tells whether a batch inflates to more than was allowed.
 func isTooLarge(err error) bool {
+	if err == nil {
+		return false // nearly always, and without an allocation
+	}
 	var large *record.TooLargeError
-	return err != nil && errors.As(err, &large)
+	return errors.As(err, &large)
 }
 
 // A cleanReader cuts segments into units.
@@ -371,15 +374,16 @@ func (r *cleanReader) cut(u *cleanUnit) error {
 		if err := e.Check(); err != nil {
 			return r.corrupt(err)
 		}
-		entry := cleanEntry{at: at, size: len(e), after: r.after}
-		// More records than a unit has, or an unknown number of them.
-		entry.large = count > cleanUnitRecords || e.Magic() < 2 && e.Codec() != record.None
-		kept, err := r.steps.judge(e, &entry.verdict)
+		// large: more records than a unit has, or an unknown number of them.
+		large := count > cleanUnitRecords || e.Magic() < 2 && e.Codec() != record.None
+		u.entries = append(u.entries, cleanEntry{at: at, size: len(e), after: r.after, large: large})
+		last := len(u.entries) - 1
+		kept, err := r.steps.judge(e, &u.entries[last].verdict)
+		if err != nil || !kept {
+			u.entries = u.entries[:last]
+		}
 		if err != nil {
 			return r.corrupt(err)
-		}
-		if kept {
-			u.entries = append(u.entries, entry)
 		}
 		r.bytes += int64(len(e))
 		r.after = e.LastOffset()

@@ -264,23 +264,6 @@ func (c *cleanRound) legacyHorizon(first Offset) (int64, error) {
 	return ms - c.cfg.DeleteRetentionMs, err
 }
 
-// modifiedMs is when the segment's file was last written, in ms.
-func (s *segment) modifiedMs() (int64, error) {
-	s.mu.Lock()
-	ms := s.modified
-	s.mu.Unlock()
-	if ms != 0 {
-		return ms, nil
-	}
-	f, err := s.acquire()
-	if err != nil {
-		return 0, err
-	}
-	defer s.release()
-	t, err := f.ModTime()
-	return t.UnixMilli(), err
-}
-
 // group cuts the segments below end into runs, each of which becomes one segment: by the sizes that they have before cleaning.
 func (c *cleanRound) group(end, limit Offset) (groups [][]*segment, err error) {
 	var g []*segment

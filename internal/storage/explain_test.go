@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 const testHour = int64(3600_000)
@@ -63,8 +64,11 @@ func TestExplainRetention(t *testing.T) {
 	}
 }
 
-// What explaining says goes is what the next pass takes, and nothing else, whatever the settings.
-func TestExplainAgreesWithRetention(t *testing.T) {
+// What explaining says goes is what the next pass takes, and nothing else, whatever the settings. In the bubble no time passes from
+// the one to the other.
+func TestExplainAgreesWithRetention(t *testing.T) { synctest.Test(t, testExplainAgreesWithRetention) }
+
+func testExplainAgreesWithRetention(t *testing.T) {
 	for seed := range int64(200) {
 		k := newKeyedLog(t, uint64(seed))
 		k.write(40)
@@ -72,13 +76,14 @@ func TestExplainAgreesWithRetention(t *testing.T) {
 		c := k.cfg
 		c.Delete, c.Compact = seed%4 != 0, false
 		c.RetentionBytes = seed%7*500 - 500
-		c.RetentionMs = []int64{-1, 0, nowMs() - 10_100, nowMs() - 10_050}[seed%4]
+		now := nowMs()
+		c.RetentionMs = []int64{-1, 0, now - 10_100, now - 10_050}[seed%4]
 		k.l.SetConfig(c)
 		hw := k.l.EndOffset() - Offset(seed%3*10)
 		if _, err := k.l.DeleteRecords(Offset(seed % 11)); err != nil {
 			t.Fatal(err)
 		}
-		r := explainRetention(retentionState{partition: testPartition, now: nowMs(), cfg: c, start: k.l.StartOffset(), end: k.l.EndOffset(), hw: hw, segments: k.l.Segments()})
+		r := explainRetention(retentionState{partition: testPartition, now: now, cfg: c, start: k.l.StartOffset(), end: k.l.EndOffset(), hw: hw, segments: k.l.Segments()})
 		want := 0
 		for _, s := range r.Segments {
 			if s.Goes != nil {

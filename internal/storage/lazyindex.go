@@ -177,20 +177,5 @@ func (l *Log) retentionTime(s *segment) (int64, error) {
 	if err != nil || e.a >= 0 {
 		return e.a, err
 	}
-	s.mu.Lock()
-	modified := s.modified
-	s.mu.Unlock()
-	if modified != 0 {
-		return modified, nil
-	}
-	f, err := s.acquire()
-	if err != nil {
-		return -1, err
-	}
-	defer s.release()
-	t, err := f.ModTime()
-	if err != nil {
-		return -1, err
-	}
-	return t.UnixMilli(), nil
+	return s.modifiedMs()
 }

@@ -37,7 +37,7 @@ type segment struct {
 	// whether it was found out.
 	largest      entry
 	largestKnown bool
-	modified     int64 // ms; the file's time, for segments whose records have none; 0: not known
+	modified     int64 // ms; the file's time, for segments whose records have none; 0: not known, as while it is active
 }
 
 // segmentIndexes are a segment's two indexes, loaded.
@@ -106,6 +106,32 @@ func (s *segment) setLargest(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.largest, s.largestKnown = e, true
+}
+
+// modifiedMs is when the segment's file was last written, in ms. That of a closed segment is asked for once.
+func (s *segment) modifiedMs() (int64, error) {
+	s.mu.Lock()
+	ms := s.modified
+	s.mu.Unlock()
+	if ms != 0 {
+		return ms, nil
+	}
+	f, err := s.acquire()
+	if err != nil {
+		return -1, err
+	}
+	defer s.release()
+	closed := s.ring.Load() == nil
+	t, err := f.ModTime()
+	if err != nil {
+		return -1, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ms = t.UnixMilli(); closed && s.ring.Load() == nil {
+		s.modified = ms
+	}
+	return ms, nil
 }
 
 // tailSlots is how many of the last batches a ring remembers.
