@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"path"
 	"slices"
 	"sync"
@@ -297,6 +298,13 @@ func (m *Manager) beginDirs() error {
 
 // SetDeleteDelay changes for how many ms the directories of partitions that are deleted from now on stay.
 func (m *Manager) SetDeleteDelay(ms int64) { m.deleteDelay.Store(ms) }
+
+// Acting tells what SetCleaner, SetDiskPercent and SetDeleteDelay said last.
+func (m *Manager) Acting() (c CleanerConfig, diskPercent float64, deleteDelayMs int64) {
+	m.cleaner.mu.Lock()
+	defer m.cleaner.mu.Unlock()
+	return m.cleaner.cfg, math.Float64frombits(m.diskPercent.Load()), m.deleteDelay.Load()
+}
 
 func (m *Manager) stripe(tp TopicPartition) *sync.Mutex {
 	h := maphash.Comparable(m.seed, tp)
