@@ -1,8 +1,6 @@
 package tools
 
 import (
-	"encoding/binary"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -28,8 +26,8 @@ func newFormatter(stderr io.Writer, class string, props clientConfig) (formatter
 	case name == "NoOpMessageFormatter":
 		return noFormatter{}, nil
 	default:
-		if keys := internalKeys[name]; keys != nil {
-			return &internalFormatter{name, keys}, nil
+		if f, ok := internalFormatters[name]; ok {
+			return f, nil
 		}
 	}
 	return nil, throw("java.lang.ClassNotFoundException", class)
@@ -38,33 +36,6 @@ func newFormatter(stderr io.Writer, class string, props clientConfig) (formatter
 type noFormatter struct{}
 
 func (noFormatter) write(io.Writer, *kgo.Record) error { return nil }
-
-// internalKeys are the formatters of Kafka's internal topics and the types of keys that each shows.
-var internalKeys = map[string][]int16{
-	"OffsetsMessageFormatter":         {0, 1},
-	"GroupMetadataMessageFormatter":   {2},
-	"TransactionLogMessageFormatter":  {0},
-	"ShareGroupStateMessageFormatter": {0, 1},
-}
-
-// internalFormatter passes over what is not its own, as Kafka does, and refuses its own, which it cannot read.
-type internalFormatter struct {
-	name string
-	keys []int16
-}
-
-func (f *internalFormatter) write(_ io.Writer, r *kgo.Record) error {
-	if len(r.Key) < 2 {
-		return nil
-	}
-	typ := int16(binary.BigEndian.Uint16(r.Key))
-	for _, key := range f.keys {
-		if typ == key {
-			return throw("java.lang.UnsupportedOperationException", fmt.Sprintf("quire's %s cannot show records of type %d", f.name, typ))
-		}
-	}
-	return nil
-}
 
 // defaultFormatter writes a record's parts with a separator between them and a line's end after the last:
 //
@@ -148,7 +119,11 @@ func (f *defaultFormatter) appendPart(i int, r *kgo.Record) error {
 	case 2:
 		f.buf = strconv.AppendInt(append(f.buf, "Offset:"...), r.Offset, 10)
 	case 3:
-		f.buf = append(f.buf, "Delivery:NOT_PRESENT"...)
+		if n := r.DeliveryCount(); n > 0 { // of a member of a share group
+			f.buf = strconv.AppendInt(append(f.buf, "Delivery:"...), int64(n), 10)
+		} else {
+			f.buf = append(f.buf, "Delivery:NOT_PRESENT"...)
+		}
 	case 4:
 		f.buf = append(f.buf, "Epoch:NOT_PRESENT"...)
 	case 5:

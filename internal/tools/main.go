@@ -81,6 +81,7 @@ func commands() []command {
 		{"kafka-configs", "show and change what is configured: topics, brokers, quotas, credentials, ...", kafkaConfigs},
 		{"kafka-console-consumer", "print the records of a topic", kafkaConsoleConsumer},
 		{"kafka-console-producer", "write lines of standard input to a topic", kafkaConsoleProducer},
+		{"kafka-console-share-consumer", "print the records of a topic as a member of a share group", kafkaConsoleShareConsumer},
 		{"kafka-consumer-groups", "list, describe, delete and move groups of consumers", kafkaConsumerGroups},
 		{"kafka-delete-records", "delete records up to an offset", kafkaDeleteRecords},
 		{"kafka-dump-log", "print what is in a log's files", kafkaDumpLog},
@@ -96,6 +97,9 @@ func commands() []command {
 		{"kafka-server-stop", "stop the nodes of this machine cleanly", kafkaServerStop},
 		{"kafka-storage", "format the directories of a node, and look at them", kafkaStorage},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
+		{"kafka-verifiable-consumer", "read as a member of a group and tell what happens", kafkaVerifiableConsumer},
+		{"kafka-verifiable-producer", "write numbers and tell of each what became of it", kafkaVerifiableProducer},
+		{"kafka-verifiable-share-consumer", "read as a member of a share group and tell what happens", kafkaVerifiableShareConsumer},
 	}
 }
 
