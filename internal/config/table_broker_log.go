@@ -23,7 +23,7 @@ var brokerLog = []Option{
 	{Key: "delete.topic.enable", Type: Boolean, Default: "true",
 		Doc: "Whether topics may be deleted; if not, DeleteTopics is refused."},
 	{Key: "disk.check.interval.ms", Type: Long, Default: "1000", Check: atLeast(1), Own: true,
-		Doc: "How often the free space of data directories is looked at."},
+		Doc: "How often the free space of data directories is looked at, and how soon one that failed is probed; the pauses between probes grow to 30 s."},
 	{Key: "disk.reserve.bytes", Type: Long, Default: "16777216", Check: atLeast(0), Own: true,
 		Doc: "Size of a file that takes up room in each data directory, to be given up when the disk is full, so that all but produce goes on; at most a hundredth of the volume."},
 	{Key: "disk.watermark.bytes", Type: Long, Default: "67108864", Check: atLeast(0), Own: true,

@@ -97,3 +97,72 @@ func TestAFailedDirectoryServesAgain(t *testing.T) {
 		t.Errorf("events: %v", kinds)
 	}
 }
+
+// The only directory of a node may fail and come back as well: clients wait meanwhile, and groups' offsets go on where they were.
+func TestTheOnlyDirectoryServesAgain(t *testing.T) {
+	fs := vfs.NewMem()
+	n, err := Start(t.Context(), Options{FS: fs, Properties: map[string]string{
+		"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": "a", "disk.check.interval.ms": "5", "offsets.topic.num.partitions": "1",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Abort()
+	c := dialNode(t, n)
+	c.topic("t", 1)
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: not within a minute", what)
+			}
+		}
+	}
+	commit := func(offset int64) int16 {
+		t.Helper()
+		r := version(kmsg.NewPtrOffsetCommitRequest(), 8)
+		r.Group, r.Generation = "g", -1
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic = "t"
+		rp := kmsg.NewOffsetCommitRequestTopicPartition()
+		rp.Offset = offset
+		rt.Partitions = append(rt.Partitions, rp)
+		r.Topics = append(r.Topics, rt)
+		return c.ask(r).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+	}
+	committed := func() int64 {
+		t.Helper()
+		r := version(kmsg.NewPtrOffsetFetchRequest(), 5)
+		r.Group = "g"
+		rt := kmsg.NewOffsetFetchRequestTopic()
+		rt.Topic, rt.Partitions = "t", []int32{0}
+		r.Topics = append(r.Topics, rt)
+		return c.ask(r).(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0].Offset
+	}
+	find := version(kmsg.NewPtrFindCoordinatorRequest(), 3)
+	find.CoordinatorKey = "g"
+	until("the group has a coordinator", func() bool { return c.ask(find).(*kmsg.FindCoordinatorResponse).ErrorCode == 0 })
+	until("a commit", func() bool { return commit(1) == 0 })
+	produce := func() int16 {
+		return c.ask(produceRequest(9, "t", [16]byte{}, -1, pack(t, nil, "v"))).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
+	}
+	for round := range int64(2) {
+		var broken atomic.Bool
+		broken.Store(true)
+		fs.FailEvery(syscall.EIO, func(_, name string) bool { return broken.Load() && strings.HasPrefix(name, "a/") })
+		if code := produce(); code != kerr.KafkaStorageError.Code {
+			t.Errorf("produce: %d", code)
+		}
+		until("it is offline", func() bool { return n.logs.Dirs()[0].Err != nil })
+		if code := commit(100); code == 0 {
+			t.Error("a commit to an offline directory")
+		}
+		broken.Store(false)
+		until("produce is taken", func() bool { return produce() == 0 })
+		until("commits are taken", func() bool { return commit(round+2) == 0 })
+		if got := committed(); got != round+2 {
+			t.Errorf("committed %d, want %d", got, round+2)
+		}
+		c.topic("topic-"+itoa(int(round)), 1)
+	}
+}
