@@ -29,11 +29,12 @@ func (o offsets) put(topic string, partition int32, c committed) {
 		parts = map[int32]*committed{}
 		o[topic] = parts
 	}
-	if have := parts[partition]; have != nil {
-		*have = c
-		return
+	have := parts[partition]
+	if have == nil {
+		have = new(committed)
+		parts[partition] = have
 	}
-	parts[partition] = &c
+	*have = c
 }
 
 func (o offsets) remove(topic string, partition int32) {

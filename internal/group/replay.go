@@ -85,22 +85,10 @@ func (s *Shard) replayOffset(e Entry) error {
 		return nil
 	}
 	c := committed{leaderEpoch: -1, expireMs: -1, at: e.Offset}
-	if len(e.Value) < 2 {
-		return fmt.Errorf("offset of %d bytes, want a version", len(e.Value))
-	}
-	if version := int16(binary.BigEndian.Uint16(e.Value)); e.Key[1] == 0 {
-		var v kmeta.LegacyOffsetCommitValue
-		if err := v.ReadBody(e.Value[2:], version); err != nil {
+	if !c.read(e.Key[1], e.Value) {
+		if err := c.readOther(e.Key[1], e.Value); err != nil {
 			return err
 		}
-		c.offset, c.metadata, c.commitMs = v.Offset, v.Metadata, v.CommitTimestamp
-	} else {
-		var v kmeta.OffsetCommitValue
-		if err := v.ReadBody(e.Value[2:], version); err != nil {
-			return err
-		}
-		c.offset, c.leaderEpoch, c.metadata = v.Offset, v.LeaderEpoch, v.Metadata
-		c.commitMs, c.expireMs, c.topicID = v.CommitTimestamp, v.ExpireTimestamp, v.TopicID
 	}
 	if g == nil {
 		g = s.groupOf(string(name))
@@ -124,6 +112,59 @@ func (s *Shard) replayOffset(e Entry) error {
 		s.open[e.Producer.ID] = map[*group]struct{}{}
 	}
 	s.open[e.Producer.ID][g] = struct{}{}
+	return nil
+}
+
+// read reads a value of the version that commits are written in, and allocates nothing for one without a note; false: another one, or
+// one that is damaged, is readOther's.
+//
+//	int16 version 4 | int64 offset | int32 leader epoch | uvarint length + 1, metadata | int64 time | tags: 00, or 01 00 10 and the topic's id
+func (c *committed) read(kind byte, v []byte) bool {
+	const before, after, tag = 2 + 8 + 4, 8, 3
+	if kind == 0 || len(v) < before+1+after+1 || binary.BigEndian.Uint16(v) != 4 {
+		return false
+	}
+	note := int(v[before])
+	if note == 0 || note > 0x7f { // null, or longer than is worth it
+		return false
+	}
+	rest := v[before+1:]
+	if note--; len(rest) < note+after+1 {
+		return false
+	}
+	tail := rest[note+after:]
+	switch {
+	case len(tail) == 1 && tail[0] == 0:
+	case len(tail) == tag+len(c.topicID) && tail[0] == 1 && tail[1] == 0 && tail[2] == byte(len(c.topicID)):
+		copy(c.topicID[:], tail[tag:])
+	default:
+		return false
+	}
+	c.offset, c.leaderEpoch = int64(binary.BigEndian.Uint64(v[2:])), int32(binary.BigEndian.Uint32(v[10:]))
+	c.metadata, c.commitMs = string(rest[:note]), int64(binary.BigEndian.Uint64(rest[note:]))
+	return true
+}
+
+// readOther reads a value of any version.
+func (c *committed) readOther(kind byte, value []byte) error {
+	if len(value) < 2 {
+		return fmt.Errorf("offset of %d bytes, want a version", len(value))
+	}
+	version := int16(binary.BigEndian.Uint16(value))
+	if kind == 0 {
+		var v kmeta.LegacyOffsetCommitValue
+		if err := v.ReadBody(value[2:], version); err != nil {
+			return err
+		}
+		c.offset, c.metadata, c.commitMs = v.Offset, v.Metadata, v.CommitTimestamp
+		return nil
+	}
+	var v kmeta.OffsetCommitValue
+	if err := v.ReadBody(value[2:], version); err != nil {
+		return err
+	}
+	c.offset, c.leaderEpoch, c.metadata = v.Offset, v.LeaderEpoch, v.Metadata
+	c.commitMs, c.expireMs, c.topicID = v.CommitTimestamp, v.ExpireTimestamp, v.TopicID
 	return nil
 }
 

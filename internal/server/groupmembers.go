@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -34,13 +33,12 @@ func askGroup[T any](ctx context.Context, n *Node, name string, decide func(m *g
 }
 
 func (n *Node) handleJoinGroup(ctx context.Context, req *wire.Request) wire.Response {
-	req.Body = bytes.Clone(req.Body) // it is held for longer than its connection may live
+	req.Keep() // it is held for longer than its connection may live
 	var r kmsg.JoinGroupRequest
 	if err := req.Decode(&r); err != nil {
 		return wire.Close(err)
 	}
 	client := groupClient(req)
-	client.ID = string([]byte(client.ID))
 	resp, code := askGroup(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.JoinGroupResponse)) effect {
 		return m.effect(m.JoinGroup(now, client, &r, reply))
 	})
@@ -53,7 +51,7 @@ func (n *Node) handleJoinGroup(ctx context.Context, req *wire.Request) wire.Resp
 }
 
 func (n *Node) handleSyncGroup(ctx context.Context, req *wire.Request) wire.Response {
-	req.Body = bytes.Clone(req.Body)
+	req.Keep()
 	var r kmsg.SyncGroupRequest
 	if err := req.Decode(&r); err != nil {
 		return wire.Close(err)

@@ -214,9 +214,7 @@ func (c *Conn) makeRoom(need int) {
 	}
 	have := c.w - c.r
 	if have == 0 {
-		c.settle()
-		putBuffer(c.in)
-		c.in, c.r, c.w, c.high = nil, 0, 0, 0
+		c.letGo()
 		return
 	}
 	if c.r+need <= len(c.in.b) {
@@ -234,6 +232,13 @@ func (c *Conn) makeRoom(need int) {
 		c.calm = 0
 	}
 	c.r, c.w = 0, have
+}
+
+// letGo gives an empty buffer back.
+func (c *Conn) letGo() {
+	c.settle()
+	putBuffer(c.in)
+	c.in, c.r, c.w, c.high = nil, 0, 0, 0
 }
 
 // settle chooses the class of the next buffer by what was in this one. A client that sends many requests at once gets a buffer that holds several.

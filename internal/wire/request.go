@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -35,6 +37,19 @@ func (r *Request) Flexible() bool { return r.flexible }
 func (r *Request) Waits() {
 	if r.Conn != nil {
 		r.Conn.flushBeforeWait()
+	}
+}
+
+// Keep makes the bytes of a request its own, for a handler that waits long for something else than a disk: its connection then holds
+// no buffer meanwhile, unless more requests are in it.
+func (r *Request) Keep() {
+	r.Body = bytes.Clone(r.Body)
+	if r.ClientID != nil {
+		id := strings.Clone(*r.ClientID)
+		r.ClientID = &id
+	}
+	if c := r.Conn; c != nil && c.in != nil && c.r == c.w {
+		c.letGo()
 	}
 }
 
