@@ -125,10 +125,30 @@ func TestStartWithoutAFreeByte(t *testing.T) {
 			if got := cl.ask(gone).(*kmsg.DeleteTopicsResponse).Topics[0]; got.ErrorCode != 0 {
 				t.Errorf("DeleteTopics: %+v", got)
 			}
+			// A topic that is made without a free byte is refused, or serves as soon as there is room.
+			fillVolume(t, filler, func() bool { return true })
+			late := version(kmsg.NewPtrCreateTopicsRequest(), 7)
+			late.TimeoutMillis = 5000
+			lt := kmsg.NewCreateTopicsRequestTopic()
+			lt.Topic, lt.NumPartitions, lt.ReplicationFactor = "late", 1, 1
+			late.Topics = append(late.Topics, lt)
+			made := cl.ask(late).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
+			t.Logf("creating a topic: error %d", made)
+			if made != 0 {
+				if err := kerr.ErrorForCode(made); !kerr.IsRetriable(err) {
+					t.Errorf("creating a topic without a free byte: %v", err)
+				}
+			}
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}
 			until("produce is taken again", func() bool { return produce() == 0 })
+			if made != 0 {
+				cl.topic("late", 1)
+			}
+			until("produce to the late topic is taken", func() bool {
+				return cl.ask(produceRequest(9, "late", [16]byte{}, -1, pack(t, nil, "x"))).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode == 0
+			})
 			if err := n.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
