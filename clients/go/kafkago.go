@@ -52,21 +52,35 @@ func partition(ctx context.Context, m member, gen *kafka.Generation, bootstrap, 
 		m.say("failed %v", err)
 		return
 	}
-	for {
-		msg, err := r.ReadMessage(ctx)
-		if ctx.Err() != nil {
-			return
-		}
+	const together = 20 // records of a commit at most: each one is a round trip
+	next, uncommitted := int64(0), 0
+	commit := func() {
+		err := gen.CommitOffsets(map[string]map[int]int64{topic: {a.ID: next}})
 		if err != nil {
 			m.say("failed %v", err)
-			time.Sleep(200 * time.Millisecond) // the node is away
-			continue
+			return
 		}
-		m.read(int32(msg.Partition), msg.Offset, msg.Value)
-		if err := gen.CommitOffsets(map[string]map[int]int64{topic: {msg.Partition: msg.Offset + 1}}); err != nil {
+		m.committed(int32(a.ID), next)
+		uncommitted = 0
+	}
+	for ctx.Err() == nil {
+		waiting, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		msg, err := r.ReadMessage(waiting)
+		cancel()
+		switch {
+		case err == nil:
+			m.read(int32(msg.Partition), msg.Offset, msg.Value)
+			next = msg.Offset + 1
+			uncommitted++
+		case !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			m.say("failed %v", err)
-			continue
+			time.Sleep(200 * time.Millisecond) // the node is away
 		}
-		m.committed(int32(msg.Partition), msg.Offset+1)
+		if uncommitted > 0 && (err != nil || uncommitted >= together) {
+			commit()
+		}
+	}
+	if uncommitted > 0 {
+		commit() // the generation waits for it
 	}
 }

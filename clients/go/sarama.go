@@ -48,12 +48,13 @@ func (c claims) Setup(s sarama.ConsumerGroupSession) error {
 	return nil
 }
 
-func (c claims) Cleanup(sarama.ConsumerGroupSession) error {
+func (c claims) Cleanup(s sarama.ConsumerGroupSession) error {
+	s.Commit()
 	c.assigned(nil)
 	return nil
 }
 
-// ConsumeClaim commits each record that it read. Commit does not say whether it worked, so nothing is said of it here.
+// ConsumeClaim commits what it read whenever nothing more is there. Commit does not say whether it worked, so nothing is said of it here.
 func (c claims) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	for {
 		select {
@@ -63,7 +64,9 @@ func (c claims) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.Consume
 			}
 			c.read(r.Partition, r.Offset, r.Value)
 			s.MarkMessage(r, "")
-			s.Commit()
+			if len(claim.Messages()) == 0 {
+				s.Commit()
+			}
 		case <-s.Context().Done():
 			return nil
 		}
