@@ -182,3 +182,16 @@ func (s *Shard) Reads(name string, client Client, topic string, partition int32)
 	}
 	return false
 }
+
+// Members is how many members the groups have, with those whose join is awaited.
+func (s *Shard) Members() (n int) {
+	for _, g := range s.groups {
+		if g.classic != nil {
+			n += len(g.classic.members) + len(g.classic.pendingJoins)
+		}
+		if g.consumer != nil {
+			n += len(g.consumer.members)
+		}
+	}
+	return n
+}
