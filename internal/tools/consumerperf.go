@@ -1,0 +1,359 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const consumerPerfPurpose = "This tool is used to verify the consumer performance."
+
+func consumerPerfParser() *joptParser {
+	return newJopt(
+		joptOption{name: "bootstrap-server", arg: requiredArg, what: "server to connect to", help: "REQUIRED: The server(s) to connect to."},
+		joptOption{name: "topic", arg: requiredArg, what: "topic", help: "The topic to consume from."},
+		joptOption{name: "include", arg: requiredArg, what: "Java regex (String)", help: "Regular expression specifying list of topics to include for consumption."},
+		joptOption{name: "group", arg: requiredArg, what: "gid", def: fmt.Sprintf("perf-consumer-%d", rand.IntN(100000)), help: "The group id to consume on."},
+		joptOption{name: "fetch-size", arg: requiredArg, typ: "Integer", what: "size", def: "1048576", help: "The maximum amount of data to fetch from a single partition per request."},
+		joptOption{name: "from-latest", help: "If the consumer does not already have an established offset to consume from, start with the latest record present in the log rather than the earliest record."},
+		joptOption{name: "socket-buffer-size", arg: requiredArg, typ: "Integer", what: "size", def: "2097152", help: "The size of the tcp RECV size."},
+		joptOption{name: "consumer.config", arg: requiredArg, what: "config file", help: "(DEPRECATED) Consumer config properties file. This option will be removed in a future version. Use --command-config instead."},
+		joptOption{name: "command-config", arg: requiredArg, what: "config file", help: "Config properties file."},
+		joptOption{name: "command-property", arg: requiredArg, what: "prop1=val1", help: "Kafka consumer related configuration properties like client.id. These configs take precedence over those passed via --command-config or --consumer.config."},
+		joptOption{name: "print-metrics", help: "Print out the metrics."},
+		joptOption{name: "show-detailed-stats", help: "If set, stats are reported for each reporting interval as configured by reporting-interval."},
+		joptOption{name: "timeout", arg: optionalArg, typ: "Long", what: "milliseconds", def: "10000", help: "The maximum allowed time in milliseconds between returned records."},
+		joptOption{name: "messages", arg: requiredArg, typ: "Long", what: "count", help: "(DEPRECATED) The number of records to consume. This option will be removed in a future version. Use --num-records instead."},
+		joptOption{name: "num-records", arg: requiredArg, typ: "Long", what: "count", help: "REQUIRED: The number of records to consume."},
+		joptOption{name: "reporting-interval", arg: requiredArg, typ: "Long", what: "interval_ms", def: "5000", help: "Interval in milliseconds at which to print progress info."},
+		joptOption{name: "date-format", arg: requiredArg, what: "date format", def: "yyyy-MM-dd HH:mm:ss:SSS", help: "The date format to use for formatting the time field. See java.text.SimpleDateFormat for options."},
+		joptOption{name: "hide-header", help: "If set, skips printing the header for the stats."},
+	)
+}
+
+// kafkaConsumerPerfTest is kafka-consumer-perf-test.
+func kafkaConsumerPerfTest(env Env, args []string) int {
+	set, err := parseConsumerPerf(env, args)
+	if err == nil {
+		err = consumerPerf(env, set)
+	}
+	return endTool(env, err)
+}
+
+func parseConsumerPerf(env Env, args []string) (*joptSet, error) {
+	parser := consumerPerfParser()
+	set, err := parser.parse(args)
+	if err != nil {
+		return nil, parser.usage("%s", err.Error())
+	}
+	if err := set.helpOrVersion(env, args, consumerPerfPurpose); err != nil {
+		return nil, err
+	}
+	if err := set.oneOf("include", "topic"); err != nil {
+		return nil, err
+	}
+	if err := set.oneOf("messages", "num-records"); err != nil {
+		return nil, err
+	}
+	if err := set.require("bootstrap-server"); err != nil {
+		return nil, err
+	}
+	if set.has("messages") {
+		fmt.Fprintln(env.Stdout, "Warning: --messages is deprecated. Use --num-records instead.")
+	}
+	if err := set.conflict("consumer.config", "command-config"); err != nil {
+		return nil, err
+	}
+	if set.has("consumer.config") {
+		fmt.Fprintln(env.Stdout, "Warning: --consumer.config is deprecated. Use --command-config instead.")
+	}
+	return set, nil
+}
+
+// consumerPerfRun is one run: what it was asked for, and how far it is. All of it runs on its caller's goroutine.
+type consumerPerfRun struct {
+	env      Env
+	set      *joptSet
+	want     int64
+	timeout  time.Duration
+	interval time.Duration
+	detailed bool
+	format   func(time.Time) string
+
+	start          time.Time
+	joined         time.Duration // from the start to the first partition
+	records, bytes int64
+	// At the last line of progress:
+	reported                     time.Time
+	reportedRecords, reportedLen int64
+}
+
+const mebibyte = 1 << 20
+
+func consumerPerf(env Env, set *joptSet) error {
+	props, err := consumerPerfProps(set)
+	if err != nil {
+		return err
+	}
+	r := &consumerPerfRun{env: env, set: set, detailed: set.has("show-detailed-stats")}
+	if !set.has("hide-header") {
+		first := "start.time, end.time"
+		if r.detailed {
+			first = "time, threadId"
+		}
+		fmt.Fprintln(env.Stdout, first+", data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec")
+	}
+	if err := r.readNumbers(); err != nil {
+		return err
+	}
+	config, err := props.consumer(env.Stderr, "perf-consumer-client")
+	if err != nil {
+		return err
+	}
+	opts, err := consumerPerfSubscription(set, config)
+	if err != nil {
+		return err
+	}
+	r.start = time.Now()
+	r.reported = r.start
+	cl, err := kgo.NewClient(append(config.opts, opts...)...)
+	if err != nil {
+		return throw(kafkaException, "Failed to construct kafka consumer").because(err)
+	}
+	err = r.run(cl)
+	if set.has("group") && config.autoCommit && err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		err = cl.CommitUncommittedOffsets(ctx)
+		cancel()
+	}
+	cl.Close()
+	if err != nil {
+		return err
+	}
+	if !r.detailed {
+		r.printTotal(time.Now())
+	}
+	if set.has("print-metrics") {
+		r.printMetrics(props["client.id"])
+	}
+	return nil
+}
+
+// consumerPerfProps are the consumer's properties: those of the file, of --command-property, and the tool's own.
+func consumerPerfProps(set *joptSet) (clientConfig, error) {
+	props := clientConfig{}
+	for _, option := range []string{"consumer.config", "command-config"} {
+		path, ok, err := set.text(option)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			if props, err = loadProperties(path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	props.addPairs(set.all("command-property"))
+	if props["client.id"] == "" {
+		props["client.id"] = "perf-consumer-client"
+	}
+	for option, key := range map[string]string{"bootstrap-server": "bootstrap.servers", "fetch-size": "max.partition.fetch.bytes", "socket-buffer-size": "receive.buffer.bytes"} {
+		text, _, err := set.text(option)
+		if err != nil {
+			return nil, err
+		}
+		props[key] = text
+	}
+	props["auto.offset.reset"] = "earliest"
+	if set.has("from-latest") {
+		props["auto.offset.reset"] = "latest"
+	}
+	return props, nil
+}
+
+// consumerPerfSubscription says what to read. Only a group that the user names is joined: one made up for the run would
+// be left behind on the broker, and its making measured along.
+func consumerPerfSubscription(set *joptSet, config *consumerConfig) ([]kgo.Opt, error) {
+	opts := []kgo.Opt{kgo.ConsumeStartOffset(config.reset), kgo.ConsumeResetOffset(config.reset), kgo.DisableFetchCRCValidation()}
+	topic, ok, err := set.text("topic")
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		opts = append(opts, kgo.ConsumeTopics(topic))
+	} else {
+		pattern, _, err := set.text("include")
+		if err != nil {
+			return nil, err
+		}
+		re, err := compileJava(pattern)
+		if err != nil {
+			return nil, throw("java.util.regex.PatternSyntaxException", err.Error())
+		}
+		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(re.String()),
+			kgo.ConsumeExcludeTopics("^__consumer_offsets$", "^__transaction_state$", "^__share_group_state$"))
+	}
+	if set.has("group") {
+		group, _, err := set.text("group")
+		if err != nil {
+			return nil, err
+		}
+		grouped := *config
+		grouped.autoCommit = false // committed once, at the end
+		opts = append(opts, grouped.group(group)...)
+	}
+	return opts, nil
+}
+
+func (r *consumerPerfRun) readNumbers() error {
+	option := "num-records"
+	if r.set.has("messages") {
+		option = "messages"
+	}
+	var err error
+	if r.want, _, err = r.set.number(option); err != nil {
+		return err
+	}
+	timeout, _, err := r.set.number("timeout")
+	if err != nil {
+		return err
+	}
+	interval, _, err := r.set.number("reporting-interval")
+	if err != nil {
+		return err
+	}
+	if interval <= 0 {
+		return throw(illegalArgument, "Reporting interval must be greater than 0.")
+	}
+	r.timeout, r.interval = time.Duration(min(timeout, maxMillis))*time.Millisecond, time.Duration(min(interval, maxMillis))*time.Millisecond
+	pattern, _, err := r.set.text("date-format")
+	if err != nil {
+		return err
+	}
+	r.format, err = javaDateFormat(pattern)
+	return err
+}
+
+// run reads until there is enough, or nothing more comes in time.
+func (r *consumerPerfRun) run(cl *kgo.Client) error {
+	last := r.start
+	for r.records < r.want && time.Since(last) <= r.timeout {
+		ctx, cancel := context.WithTimeout(context.Background(), min(r.timeout-time.Since(last), r.interval)+time.Millisecond)
+		fetches := cl.PollFetches(ctx)
+		cancel()
+		now := time.Now()
+		before := r.records
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			for _, record := range p.Records {
+				r.bytes += int64(len(record.Key) + len(record.Value))
+			}
+			r.records += int64(len(p.Records))
+		})
+		if r.records > before {
+			if before == 0 {
+				r.joined = r.joinTime(now)
+			}
+			last = now
+		}
+		if e := perfFatal(fetches); e != nil {
+			return e
+		}
+		if r.detailed && now.Sub(r.reported) >= r.interval {
+			r.printProgress(now)
+		}
+	}
+	if r.records < r.want {
+		fmt.Fprintf(r.env.Stdout, "WARNING: Exiting before consuming the expected number of records: timeout (%d ms) exceeded. You can use the --timeout option to increase the timeout.\n", r.timeout.Milliseconds())
+	}
+	return nil
+}
+
+// joinTime is how long a group took to give this member its partitions, which the first records bound; without one, nothing.
+func (r *consumerPerfRun) joinTime(first time.Time) time.Duration {
+	if !r.set.has("group") {
+		return 0
+	}
+	return first.Sub(r.start)
+}
+
+// perfFatal is an error that will not pass.
+func perfFatal(fetches kgo.Fetches) error {
+	for _, failed := range fetches.Errors() {
+		if errors.Is(failed.Err, context.DeadlineExceeded) || errors.Is(failed.Err, context.Canceled) {
+			continue
+		}
+		if e := (&consoleConsumer{o: &consoleConsumerOptions{}}).fatal(kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: failed.Topic,
+			Partitions: []kgo.FetchPartition{{Partition: failed.Partition, Err: failed.Err}}}}}}); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// javaFixed is %.4f of Java, for which 0/0 is NaN and 1/0 Infinity.
+func javaFixed(f float64) string {
+	if math.IsInf(f, 0) {
+		return strings.TrimPrefix(strconv.FormatFloat(f, 'f', 4, 64), "+") + "inity"
+	}
+	return strconv.FormatFloat(f, 'f', 4, 64)
+}
+
+func (r *consumerPerfRun) printTotal(end time.Time) {
+	mb := float64(r.bytes) / mebibyte
+	elapsed := float64(end.Sub(r.start).Milliseconds()) / 1000
+	fetch := end.Sub(r.start).Milliseconds() - r.joined.Milliseconds()
+	seconds := float64(fetch) / 1000
+	fmt.Fprintf(r.env.Stdout, "%s, %s, %s, %s, %d, %s, %d, %d, %s, %s\n", r.format(r.start), r.format(end), javaFixed(mb), javaFixed(mb/elapsed), r.records,
+		javaFixed(float64(r.records)/elapsed), r.joined.Milliseconds(), fetch, javaFixed(mb/seconds), javaFixed(float64(r.records)/seconds))
+}
+
+// printProgress tells of the time since the last line.
+func (r *consumerPerfRun) printProgress(now time.Time) {
+	elapsed := float64(now.Sub(r.reported).Milliseconds())
+	mb, recent := float64(r.bytes)/mebibyte, float64(r.bytes-r.reportedLen)/mebibyte
+	count := float64(r.records - r.reportedRecords)
+	joined := int64(0)
+	if r.reportedRecords == 0 {
+		joined = r.joined.Milliseconds()
+	}
+	fetch := now.Sub(r.reported).Milliseconds() - joined
+	perFetch := func(n float64) float64 {
+		if fetch <= 0 {
+			return 0
+		}
+		return 1000 * n / float64(fetch)
+	}
+	fmt.Fprintf(r.env.Stdout, "%s, 0, %s, %s, %d, %s, %d, %d, %s, %s\n", r.format(now), javaFixed(mb), javaFixed(1000*recent/elapsed), r.records,
+		javaFixed(1000*count/elapsed), joined, fetch, javaFixed(perFetch(recent)), javaFixed(perFetch(count)))
+	r.reported, r.reportedRecords, r.reportedLen = now, r.records, r.bytes
+}
+
+// printMetrics prints those of Java's metrics that are known here, in its form.
+func (r *consumerPerfRun) printMetrics(clientID string) {
+	tags := "{client-id=" + clientID + "}"
+	seconds := max(time.Since(r.start).Seconds(), 0.001)
+	rows := []struct {
+		name  string
+		value float64
+	}{
+		{"consumer-fetch-manager-metrics:bytes-consumed-rate:" + tags, float64(r.bytes) / seconds},
+		{"consumer-fetch-manager-metrics:bytes-consumed-total:" + tags, float64(r.bytes)},
+		{"consumer-fetch-manager-metrics:records-consumed-rate:" + tags, float64(r.records) / seconds},
+		{"consumer-fetch-manager-metrics:records-consumed-total:" + tags, float64(r.records)},
+	}
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row.name))
+	}
+	fmt.Fprintf(r.env.Stdout, "\n%-*s %s\n", width, "Metric Name", "Value")
+	for _, row := range rows {
+		fmt.Fprintf(r.env.Stdout, "%-*s : %.3f\n", width, row.name, row.value)
+	}
+}
