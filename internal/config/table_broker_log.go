@@ -39,7 +39,7 @@ var brokerLog = []Option{
 	{Key: "log.cleaner.io.buffer.load.factor", Type: Double, Default: "0.9", Mode: ClusterWide,
 		Doc: "How full a compaction's table of keys may become: fuller cleans more at once, and collides more."},
 	{Key: "log.cleaner.io.buffer.size", Type: Int, Default: "524288", Check: atLeast(0), Mode: ClusterWide, Inert: true,
-		Doc: "Memory for reading and writing of all compactions together. Quire takes 1 MiB for each, whatever this says."},
+		Doc: "Memory for reading and writing of all compactions together. Quire takes less than 16 MiB for each, whatever this says."},
 	{Key: "log.cleaner.io.max.bytes.per.second", Type: Double, Default: "1.7976931348623157E308", Mode: ClusterWide,
 		Doc: "Reads and writes of all compactions together, per second."},
 	{Key: "log.cleaner.max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Check: atLeast(1), Mode: ClusterWide,
