@@ -14,7 +14,7 @@ TESTS = """GroupETL TxnEtl GroupSimple Ping Issue1034 SCRAMAuth SCRAMAuthBadCred
 PauseIssueOct2023 IssueFetchLargerThanBrokerMaxReadBytes Pooling HookPollStart PollWaitStateNoUnderflow LookbackMilli ConsumeMaxDecompressBatchBytes
 Client_Produce Issue769 Issue831 Client_ProduceLargeMessages""".split()
 MODULE = "github.com/twmb/franz-go/pkg/kgo"
-RECORDS = 20000
+RECORDS = os.environ.get("KGO_TEST_RECORDS", "20000")
 
 
 def part(checks, work):
@@ -31,7 +31,7 @@ def part(checks, work):
                                      "--entity-name", "franz", "--add-config", "SCRAM-SHA-256=[password=secret]"), capture_output=True, text=True, timeout=node.PATIENCE)
     if added.returncode:
         raise Failed("no user: " + added.stdout + added.stderr)
-    env = {**os.environ, "KGO_SEEDS": n.bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(RECORDS), "KGO_LOG_LEVEL": "none",
+    env = {**os.environ, "KGO_SEEDS": n.bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": RECORDS, "KGO_LOG_LEVEL": "none",
            "KGO_TEST_SCRAM_SEEDS": sasl, "KGO_TEST_SCRAM": "franz:secret"}
 
     def run(tests):

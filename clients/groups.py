@@ -352,7 +352,7 @@ class Run:
 
     def kafka(self, main, *args):
         """The standard output of one of Kafka's tools."""
-        done = subprocess.run(node.java(main, *args, heap="256M"), capture_output=True, text=True, timeout=node.PATIENCE)
+        done = subprocess.run(node.java(main, *args, heap="256M"), capture_output=True, text=True, timeout=3 * node.PATIENCE)
         if done.returncode:
             raise Failed(f"exit {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
         return done.stdout
