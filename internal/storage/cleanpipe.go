@@ -25,7 +25,7 @@ const (
 	// cleanHelpers work for each cleaner. More would inflate faster, and take more of the machine from those who produce and fetch.
 	cleanHelpers = 2
 	// cleanUnitBytes are read at once.
-	cleanUnitBytes = 512 << 10
+	cleanUnitBytes = 256 << 10
 	// cleanUnitRecords are in a unit, by what its batches' headers say: 512 KiB of keys' hashes.
 	cleanUnitRecords = 16 << 10
 	// cleanInflateMax is the most that helpers inflate a batch to.
