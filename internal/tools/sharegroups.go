@@ -1,0 +1,392 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const shareGroupsPurpose = "This tool helps to list, describe, reset and delete share groups."
+
+var shareStates = []string{"Empty", "Stable", "Dead"}
+
+func shareGroupsParser() *joptParser {
+	return newJopt(
+		joptOption{name: "bootstrap-server", arg: requiredArg, what: "server to connect to", help: "REQUIRED: The server(s) to connect to."},
+		joptOption{name: "group", arg: requiredArg, what: "share group", help: "The share group we wish to act on."},
+		joptOption{name: "topic", arg: requiredArg, what: "topic", help: "The topic whose offset information should be deleted or included in the reset offset process. When resetting offsets, partitions can be specified using this format: 'topic1:0,1,2', where 0,1,2 are the partitions to be included."},
+		joptOption{name: "all-topics", help: "Consider all topics assigned to a share group in the 'reset-offsets' process."},
+		joptOption{name: "list", help: "List all share groups."},
+		joptOption{name: "describe", help: "Describe share group, members and offset information."},
+		joptOption{name: "all-groups", help: "Apply to all share groups."},
+		joptOption{name: "delete", help: "Delete share group."},
+		joptOption{name: "timeout", arg: requiredArg, typ: "Long", what: "timeout (ms)", def: "30000", help: "The timeout that can be set for some use cases. For example, it can be used when describing the group to specify the maximum amount of time in milliseconds to wait before the group stabilizes."},
+		joptOption{name: "command-config", arg: requiredArg, what: "command config property file", help: "Property file containing configs to be passed to Admin Client."},
+		joptOption{name: "reset-offsets", help: "Reset offsets of share group. Supports one share group at the time, and instances must be inactive.\n" +
+			"Has 2 execution options: --dry-run to plan which offsets to reset, and --execute to reset the offsets.\n" +
+			"You must choose one of the following reset specifications: --to-datetime, --to-earliest, --to-latest.\n" +
+			"To define the scope use --all-topics or --topic.\n" +
+			"Fails if neither '--dry-run' nor '--execute' is specified."},
+		joptOption{name: "delete-offsets", help: "Delete offsets of share group. Supports one share group at the time, and multiple topics."},
+		joptOption{name: "to-earliest", help: "Reset offsets to earliest offset."},
+		joptOption{name: "to-latest", help: "Reset offsets to latest offset."},
+		joptOption{name: "to-datetime", arg: requiredArg, what: "datetime", help: "Reset offsets to offset from datetime. Format: 'YYYY-MM-DDThh:mm:ss.sss'"},
+		joptOption{name: "dry-run", help: "Only show results without executing changes on share groups. Supported operations: reset-offsets."},
+		joptOption{name: "execute", help: "Execute operation. Supported operations: reset-offsets."},
+		joptOption{name: "members", help: "Describe members of the group. This option may be used with the '--describe' option only."},
+		joptOption{name: "verbose", help: "Provide additional information, if any, when describing the group. This option may be used with the '--describe' option only."},
+		joptOption{name: "offsets", help: "Describe the group and list all topic partitions in the group along with their offset information. This is the default sub-action and may be used with the '--describe' option only."},
+		joptOption{name: "state", arg: optionalArg, help: "When specified with '--describe', includes the state of the group.\n" +
+			"When specified with '--list', it displays the state of all groups. It can also be used to list groups with specific states. Valid values are Empty, Stable and Dead."},
+	)
+}
+
+// shareGroupsCommand is one call of kafka-share-groups, with its client.
+type shareGroupsCommand struct{ groupsCommand }
+
+// kafkaShareGroups is kafka-share-groups. Like kafka-consumer-groups it ends with 0 after what brokers refuse.
+func kafkaShareGroups(env Env, args []string) int {
+	set, err := parseShareGroups(env, args)
+	if err != nil {
+		return uncaught(env, err)
+	}
+	err = runShareGroups(env, set)
+	if err == nil {
+		return 0
+	}
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		return usage.print(env)
+	}
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
+	}
+	e := asJava(err)
+	if e.class == illegalArgument || e.class == numberFormat {
+		return (&usageError{e.text(), set.parser}).print(env)
+	}
+	printGroupError(env, "Executing share group command failed due to "+e.text())
+	fmt.Fprintln(env.Stderr, e.trace())
+	return 0
+}
+
+func parseShareGroups(env Env, args []string) (*joptSet, error) {
+	set, err := shareGroupsParser().parse(args)
+	if err != nil {
+		return nil, err
+	}
+	if err := groupOptionsAvailable(set); err != nil {
+		return nil, err
+	}
+	if err := set.helpOrVersion(env, args, shareGroupsPurpose); err != nil {
+		return nil, err
+	}
+	actions := 0
+	for _, action := range []string{"list", "describe", "delete", "reset-offsets", "delete-offsets"} {
+		if set.has(action) {
+			actions++
+		}
+	}
+	usage := set.parser.usage
+	if actions != 1 {
+		return nil, usage("Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets.")
+	}
+	if err := set.require("bootstrap-server"); err != nil {
+		return nil, err
+	}
+	scoped := set.has("group") || set.has("all-groups")
+	if set.has("describe") {
+		views := 0
+		for _, view := range []string{"members", "offsets", "state"} {
+			if set.has(view) {
+				views++
+			}
+		}
+		switch {
+		case !scoped:
+			return nil, usage("Option [describe] takes one of these options: [all-groups], [group]")
+		case views > 1:
+			return nil, usage("Option [describe] takes at most one of these options: [members], [offsets], [state]")
+		case len(set.all("state")) > 0:
+			return nil, usage("Option [describe] does not take a value for [state]")
+		}
+	}
+	switch {
+	case set.has("delete") && !scoped:
+		return nil, usage("Option [delete] takes the options [group] or [all-groups]")
+	case set.has("delete-offsets") && (!set.has("group") || !set.has("topic")):
+		return nil, usage("Option [delete-offsets] takes the following options: [group], [topic]")
+	}
+	if set.has("reset-offsets") {
+		switch {
+		case set.has("dry-run") && set.has("execute"):
+			return nil, usage("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+		case !set.has("dry-run") && !set.has("execute"):
+			return nil, usage("Option [reset-offsets] takes the option: [execute] or [dry-run]")
+		case !set.has("group"):
+			return nil, usage("Option [reset-offsets] takes the following options: [group]")
+		case !set.has("all-topics") && !set.has("topic"):
+			return nil, usage("Option [reset-offsets] takes one of these options: [all-topics], [topic]")
+		}
+		ways := []string{"to-datetime", "to-earliest", "to-latest"}
+		for _, way := range ways {
+			if err := set.conflict(way, slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == way })...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := set.conflict("group", "all-groups", "list"); err != nil {
+		return nil, err
+	}
+	return set, set.conflict("topic", "list", "describe", "delete")
+}
+
+func runShareGroups(env Env, set *joptSet) error {
+	client, err := clientOf(env, set, "adminclient-1")
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	c := &shareGroupsCommand{groupsCommand{client, env, set}}
+	switch {
+	case set.has("list"):
+		return c.list()
+	case set.has("describe"):
+		return c.describe()
+	case set.has("delete"):
+		return c.delete()
+	case set.has("reset-offsets"):
+		return c.reset()
+	}
+	return c.deleteOffsets()
+}
+
+// shareGroups lists the share groups in some states, in all if none are given.
+func (c *shareGroupsCommand) shareGroups(states []string) ([]kmsg.ListGroupsResponseGroup, error) {
+	req := kmsg.NewPtrListGroupsRequest()
+	req.TypesFilter, req.StatesFilter = []string{"Share"}, states
+	groups, err := c.listGroups(req)
+	if err != nil {
+		return nil, executionException(err)
+	}
+	return slices.DeleteFunc(groups, func(g kmsg.ListGroupsResponseGroup) bool { return g.GroupType != "Share" }), nil
+}
+
+func (c *shareGroupsCommand) list() error {
+	states, err := c.words("state", "state", shareStates)
+	if err != nil {
+		return err
+	}
+	groups, err := c.shareGroups(states)
+	if err != nil {
+		return err
+	}
+	if !c.set.has("state") {
+		for _, g := range groups {
+			fmt.Fprintln(c.env.Stdout, g.Group)
+		}
+		return nil
+	}
+	width := minColumn
+	for _, g := range groups {
+		width = max(width, len(g.Group))
+	}
+	fmt.Fprintf(c.env.Stdout, "%-*s %s\n", width, "GROUP", "STATE")
+	for _, g := range groups {
+		fmt.Fprintf(c.env.Stdout, "%-*s %s\n", width, g.Group, g.GroupState)
+	}
+	return nil
+}
+
+// ids are the groups to act on, each once.
+func (c *shareGroupsCommand) ids() ([]string, error) {
+	if !c.set.has("all-groups") {
+		return c.groupIDs()
+	}
+	groups, err := c.shareGroups(nil)
+	var ids []string
+	for _, g := range groups {
+		ids = append(ids, g.Group)
+	}
+	return ids, err
+}
+
+// describeShare asks for one group.
+func (c *shareGroupsCommand) describeShare(id string) (*kmsg.ShareGroupDescribeResponseGroup, error) {
+	req := kmsg.NewPtrShareGroupDescribeRequest()
+	req.GroupIDs = []string{id}
+	resp, err := call[*kmsg.ShareGroupDescribeResponse](c.admin, "describeShareGroups", req)
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Groups) == 0 {
+		return nil, brokerError(kerr.GroupIDNotFound.Code, nil)
+	}
+	if e := brokerError(resp.Groups[0].ErrorCode, resp.Groups[0].ErrorMessage); e != nil {
+		return nil, e
+	}
+	return &resp.Groups[0], nil
+}
+
+// shareOffsets asks where a group begins in each partition that it has read.
+func (c *shareGroupsCommand) shareOffsets(id string) ([]shareOffset, error) {
+	g := kmsg.NewDescribeShareGroupOffsetsRequestGroup()
+	g.GroupID, g.Topics = id, nil
+	req := kmsg.NewPtrDescribeShareGroupOffsetsRequest()
+	req.Groups = append(req.Groups, g)
+	resp, err := call[*kmsg.DescribeShareGroupOffsetsResponse](c.admin, "listShareGroupOffsets", req)
+	if err != nil {
+		return nil, err
+	}
+	var all []shareOffset
+	for _, g := range resp.Groups {
+		if e := brokerError(g.ErrorCode, g.ErrorMessage); e != nil {
+			return nil, e
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode == 0 {
+					all = append(all, shareOffset{groupPartition{t.Topic, p.Partition}, p.StartOffset, p.Lag, p.LeaderEpoch})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b shareOffset) int { return comparePartitions(a.groupPartition, b.groupPartition) })
+	return all, nil
+}
+
+// A shareOffset is where a share group begins in a partition; -1 is not known.
+type shareOffset struct {
+	groupPartition
+	start, lag int64
+	epoch      int32
+}
+
+func (c *shareGroupsCommand) describe() error {
+	ids, err := c.ids()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		g, err := c.describeShare(id)
+		if err != nil {
+			return executionException(err)
+		}
+		switch {
+		case c.set.has("state"):
+			err = c.describeState(g)
+		case c.set.has("members"):
+			c.describeMembers(g)
+		default:
+			err = c.describeOffsets(g)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noMembers tells that a group is empty or gone. It reports whether there is a table to show all the same.
+func (c *shareGroupsCommand) noMembers(g *kmsg.ShareGroupDescribeResponseGroup) bool {
+	switch {
+	case g.GroupState == "Dead":
+		fmt.Fprintf(c.env.Stderr, "\nShare group '%s' does not exist.\n", g.GroupID)
+		return false
+	case len(g.Members) == 0:
+		fmt.Fprintf(c.env.Stderr, "\nShare group '%s' has no active members.\n", g.GroupID)
+	}
+	return true
+}
+
+func (c *shareGroupsCommand) describeState(g *kmsg.ShareGroupDescribeResponseGroup) error {
+	coordinator, err := c.coordinatorOf(g.GroupID)
+	if err != nil {
+		return executionException(err)
+	}
+	if !c.noMembers(g) {
+		return nil
+	}
+	group, at := max(minColumn, len(g.GroupID)), max(25, len(coordinator))
+	if c.set.has("verbose") {
+		line := func(a, b, state, epoch, assignment, members string) {
+			fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-15s %-15s %-17s %s", group, a, at, b, state, epoch, assignment, members)
+		}
+		line("GROUP", "COORDINATOR (ID)", "STATE", "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS")
+		line(g.GroupID, coordinator, g.GroupState, strconv.Itoa(int(g.GroupEpoch)), strconv.Itoa(int(g.AssignmentEpoch)), strconv.Itoa(len(g.Members)))
+	} else {
+		line := func(a, b, state, members string) {
+			fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-15s %s", group, a, at, b, state, members)
+		}
+		line("GROUP", "COORDINATOR (ID)", "STATE", "#MEMBERS")
+		line(g.GroupID, coordinator, g.GroupState, strconv.Itoa(len(g.Members)))
+	}
+	fmt.Fprintln(c.env.Stdout)
+	return nil
+}
+
+func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseGroup) {
+	if !c.noMembers(g) || len(g.Members) == 0 {
+		return
+	}
+	group, id, host, client := max(minColumn, len(g.GroupID)), minColumn, minColumn, minColumn
+	for _, m := range g.Members {
+		id, host, client = max(id, len(m.MemberID)), max(host, len(m.ClientHost)), max(client, len(m.ClientID))
+	}
+	line := func(a, b, h, cl, n, epoch, assignment string) {
+		fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-*s %-*s %-12s ", group, a, id, b, host, h, client, cl, n)
+		if c.set.has("verbose") {
+			fmt.Fprintf(c.env.Stdout, "%-13s ", epoch)
+		}
+		fmt.Fprint(c.env.Stdout, assignment)
+	}
+	line("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "MEMBER-EPOCH", "ASSIGNMENT")
+	for _, m := range g.Members {
+		var all []groupPartition
+		for _, t := range m.Assignment.TopicPartitions {
+			for _, p := range t.Partitions {
+				all = append(all, groupPartition{t.Topic, p})
+			}
+		}
+		slices.SortFunc(all, comparePartitions)
+		line(g.GroupID, m.MemberID, m.ClientHost, m.ClientID, strconv.Itoa(len(all)), strconv.Itoa(int(m.MemberEpoch)), assignmentText(all))
+	}
+	fmt.Fprintln(c.env.Stdout)
+}
+
+func (c *shareGroupsCommand) describeOffsets(g *kmsg.ShareGroupDescribeResponseGroup) error {
+	offsets, err := c.shareOffsets(g.GroupID)
+	if err != nil {
+		return executionException(err)
+	}
+	if len(offsets) == 0 {
+		fmt.Fprintf(c.env.Stdout, "\nShare group '%s' has no offset information.\n", g.GroupID)
+		return nil
+	}
+	group, topic := max(minColumn, len(g.GroupID)), minColumn
+	for _, o := range offsets {
+		topic = max(topic, len(o.topic))
+	}
+	line := func(a, t, p, epoch, start, lag string) {
+		fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-10s ", group, a, topic, t, p)
+		if c.set.has("verbose") {
+			fmt.Fprintf(c.env.Stdout, "%-13s ", epoch)
+		}
+		fmt.Fprintf(c.env.Stdout, "%-13s %s", start, lag)
+	}
+	known := func(n int64) string {
+		if n < 0 {
+			return missingColumn
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	line("GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG")
+	for _, o := range offsets {
+		line(g.GroupID, o.topic, strconv.Itoa(int(o.partition)), known(int64(o.epoch)), known(o.start), known(o.lag))
+	}
+	fmt.Fprintln(c.env.Stdout)
+	return nil
+}
