@@ -106,7 +106,7 @@ func consume(env Env, o *consoleConsumerOptions) (code int, err error) {
 func (c *consoleConsumer) close(config *consumerConfig) {
 	if c.o.group != "" && config.autoCommit {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		if err := c.cl.CommitMarkedOffsets(ctx); err != nil {
+		if err := c.cl.CommitMarkedOffsets(withoutMetadata(ctx)); err != nil {
 			logLine(c.env.Stderr, "ERROR", "The offsets could not be committed: ", consumerLogger, asJava(err))
 		}
 		cancel()

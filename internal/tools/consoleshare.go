@@ -279,13 +279,19 @@ func (c *consoleShareConsumer) print(fetches kgo.Fetches) (stop bool, err error)
 	return false, nil
 }
 
+// shareUnsupported is what Java's member says to brokers without share groups.
+func shareUnsupported() *javaError {
+	return throw(kafkaErrors+"UnsupportedVersionException", "The cluster does not support the share group protocol using ShareGroupHeartbeat API version 1 or later. This version of the API was introduced in Apache Kafka v4.1.").
+		because(throw(kafkaErrors+"UnsupportedVersionException", "The node does not support SHARE_GROUP_HEARTBEAT"))
+}
+
 // fatalOfShare returns the error of a fetch that will not pass by itself: the broker serves no share groups, or not this user.
 func fatalOfShare(fetches kgo.Fetches, group string) *javaError {
 	for _, failed := range fetches.Errors() {
 		e, ok := errors.AsType[*kerr.Error](failed.Err)
 		switch {
 		case !ok && strings.Contains(failed.Err.Error(), "broker does not support") || !ok && strings.Contains(failed.Err.Error(), "too old"):
-			return throw(kafkaErrors+"UnsupportedVersionException", "The cluster does not support the share group protocol.")
+			return shareUnsupported()
 		case !ok || e.Retriable:
 		case e.Code == kerr.GroupAuthorizationFailed.Code:
 			return throw(errorClass(e), "Not authorized to access group: "+group)

@@ -1,11 +1,13 @@
 package tools
 
 import (
+	"context"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // consumerConfig is what the tools act on of a Java consumer's properties.
@@ -103,6 +105,18 @@ func (c clientConfig) consumer(stderr io.Writer, clientID string) (*consumerConf
 		config.opts = append(config.opts, kgo.AllowAutoTopicCreation())
 	}
 	return config, nil
+}
+
+// withoutMetadata has a commit carry no text, as Java's do: franz-go writes the member's id.
+func withoutMetadata(ctx context.Context) context.Context {
+	return kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
+		for i := range req.Topics {
+			for j := range req.Topics[i].Partitions {
+				req.Topics[i].Partitions[j].Metadata = new(string)
+			}
+		}
+		return nil
+	})
 }
 
 // group returns the options of a member of a group. Of Java's assignors the two that it offers by default are offered.

@@ -32,6 +32,9 @@ type producerConfig struct {
 	dial           *dialWatch
 }
 
+// javaTransactionTimeout is transaction.timeout.ms of Java's producer.
+const javaTransactionTimeout = time.Minute
+
 const (
 	idempotentNeedsAcks    = "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence."
 	idempotentNeedsRetries = "Must set retries to non-zero when using the idempotent producer."

@@ -272,7 +272,7 @@ func producerPerf(env Env, o *perfOptions) error {
 	most := recordSizeMost(&kgo.Record{Value: make([]byte, min(largest, c.maxRequest))})
 	extra := []kgo.Opt{kgo.ProducerBatchMaxBytes(int32(min(max(c.batchSize, most, perfBatchLeast), 1<<30)))}
 	if o.transactional != "" {
-		extra = append(extra, kgo.TransactionalID(o.transactional))
+		extra = append(extra, kgo.TransactionalID(o.transactional), kgo.TransactionTimeout(javaTransactionTimeout))
 	}
 	cl, err := c.client(extra...)
 	if err != nil {

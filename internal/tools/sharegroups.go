@@ -216,6 +216,9 @@ func (c *shareGroupsCommand) ids() ([]string, error) {
 
 // describeShare asks for one group.
 func (c *shareGroupsCommand) describeShare(id string) (*kmsg.ShareGroupDescribeResponseGroup, error) {
+	if err := c.served("describeShareGroups", kmsg.ShareGroupDescribe, "SHARE_GROUP_DESCRIBE"); err != nil {
+		return nil, err
+	}
 	req := kmsg.NewPtrShareGroupDescribeRequest()
 	req.GroupIDs = []string{id}
 	resp, err := call[*kmsg.ShareGroupDescribeResponse](c.admin, "describeShareGroups", req)
@@ -231,8 +234,20 @@ func (c *shareGroupsCommand) describeShare(id string) (*kmsg.ShareGroupDescribeR
 	return &resp.Groups[0], nil
 }
 
+// served refuses what the broker does not serve, in the words of Java's client.
+func (c *shareGroupsCommand) served(call string, key kmsg.Key, name string) error {
+	known, err := c.supports(call, int16(key))
+	if err == nil && !known {
+		err = throw(kafkaErrors+"UnsupportedVersionException", "The node does not support "+name)
+	}
+	return err
+}
+
 // shareOffsets asks where a group begins in each partition that it has read.
 func (c *shareGroupsCommand) shareOffsets(id string) ([]shareOffset, error) {
+	if err := c.served("listShareGroupOffsets", kmsg.DescribeShareGroupOffsets, "DESCRIBE_SHARE_GROUP_OFFSETS"); err != nil {
+		return nil, err
+	}
 	g := kmsg.NewDescribeShareGroupOffsetsRequestGroup()
 	g.GroupID, g.Topics = id, nil
 	req := kmsg.NewPtrDescribeShareGroupOffsetsRequest()

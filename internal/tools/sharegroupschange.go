@@ -119,6 +119,9 @@ func (c *shareGroupsCommand) reset() error {
 }
 
 func (c *shareGroupsCommand) alter(id string, rows []resetRow) error {
+	if err := c.served("alterShareGroupOffsets", kmsg.AlterShareGroupOffsets, "ALTER_SHARE_GROUP_OFFSETS"); err != nil {
+		return err
+	}
 	req := kmsg.NewPtrAlterShareGroupOffsetsRequest()
 	req.GroupID = id
 	for _, r := range rows {
@@ -153,6 +156,9 @@ func (c *shareGroupsCommand) deleteOffsets() error {
 	id, _, err := c.set.text("group")
 	if err != nil {
 		return err
+	}
+	if err := c.served("deleteShareGroupOffsets", kmsg.DeleteShareGroupOffsets, "DELETE_SHARE_GROUP_OFFSETS"); err != nil {
+		return executionException(err)
 	}
 	topics := c.set.all("topic")
 	req := kmsg.NewPtrDeleteShareGroupOffsetsRequest()

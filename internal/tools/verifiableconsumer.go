@@ -172,7 +172,7 @@ func (c *verifiableConsumer) run() (int, error) {
 	sig := end()
 	leaving, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	if c.autoCommit {
-		_ = c.cl.CommitMarkedOffsets(leaving)
+		_ = c.cl.CommitMarkedOffsets(withoutMetadata(leaving))
 	}
 	_ = c.cl.LeaveGroupContext(leaving) // a member that the broker does not hear from is taken out by its timeout
 	cancel()
@@ -241,7 +241,7 @@ func (c *verifiableConsumer) commit(offsets map[string]map[int32]kgo.EpochOffset
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	var failed error
-	c.cl.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+	c.cl.CommitOffsetsSync(withoutMetadata(ctx), offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 		failed = err
 		if resp == nil {
 			return

@@ -83,10 +83,10 @@ func verifiableShare(env Env, values *argValues, props clientConfig) (int, error
 	}
 	sig := end()
 	leaveShare(s.cl, config.dial.reached.Load())
-	events.write("shutdown_complete")
 	if failed != nil {
-		return 1, failed
+		logLine(env.Stderr, "ERROR", "Error during processing, terminating share consumer process: ", "org.apache.kafka.tools.VerifiableShareConsumer", asJava(failed))
 	}
+	events.write("shutdown_complete")
 	if sig != nil {
 		return signalCode(sig), nil
 	}
