@@ -27,7 +27,7 @@ def part(checks, work):
     with open(n.properties, "w") as f:
         f.write(text)
     n.start()
-    added = subprocess.run(node.java("org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", n.bootstrap, "--alter", "--entity-type", "users",
+    added = subprocess.run(node.java("kafka.admin.ConfigCommand", "--bootstrap-server", n.bootstrap, "--alter", "--entity-type", "users",
                                      "--entity-name", "franz", "--add-config", "SCRAM-SHA-256=[password=secret]"), capture_output=True, text=True, timeout=node.PATIENCE)
     if added.returncode:
         raise Failed("no user: " + added.stdout + added.stderr)
