@@ -269,6 +269,7 @@ func (a *admin) describeTokens(env Env, set *joptSet) error {
 		return err
 	}
 	req := kmsg.NewPtrDescribeDelegationTokenRequest()
+	req.Owners = []kmsg.DescribeDelegationTokenRequestOwner{} // none: not nil, which is all
 	if len(owners) == 0 {
 		fmt.Fprintln(env.Stdout, "Calling describe token operation for current user.")
 	} else {

@@ -11,7 +11,7 @@ import (
 //
 //   - --name value, --name=value, and both with one hyphen; -ab is -a -b when no option is called "ab"
 //   - an option that must have an argument takes the next word, whatever it looks like
-//   - an option that may have one takes the next word unless it begins with a hyphen
+//   - an option that may have one takes the next word unless it begins with a hyphen; a negative number may
 //   - words that belong to no option are ignored; -- ends the options
 //   - a value's type is looked at when the tool asks for the value, so a bad number may be reported late
 //
@@ -132,7 +132,7 @@ func (s *joptSet) add(o *joptOption, value string, hasValue bool, args []string)
 		given = append(given, value)
 	case o.arg == requiredArg && len(args) == 0:
 		return nil, &joptError{"OptionMissingRequiredArgumentException", "Option " + o.name + " requires an argument"}
-	case o.arg == requiredArg, len(args) > 0 && !looksLikeOption(args[0]) && o.accepts(args[0]):
+	case o.arg == requiredArg, len(args) > 0 && (!looksLikeOption(args[0]) || o.typ != "") && o.accepts(args[0]):
 		given, args = append(given, args[0]), args[1:]
 	}
 	s.values[o.name] = given

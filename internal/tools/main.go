@@ -89,6 +89,7 @@ func commands() []command {
 		{"kafka-delegation-tokens", "make, renew, end and show delegation tokens", kafkaDelegationTokens},
 		{"kafka-delete-records", "delete records up to an offset", kafkaDeleteRecords},
 		{"kafka-dump-log", "print what is in a log's files", kafkaDumpLog},
+		{"kafka-e2e-latency", "measure how long a record takes from producer to consumer", kafkaE2ELatency},
 		{"kafka-features", "show and change the feature levels of a cluster", kafkaFeatures},
 		{"kafka-get-offsets", "show the offsets of partitions: first, last, by time", kafkaGetOffsets},
 		{"kafka-groups", "list groups of every type", kafkaGroups},
