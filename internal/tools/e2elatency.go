@@ -42,7 +42,9 @@ func kafkaE2ELatency(env Env, args []string) int { return endTool(env, e2eLatenc
 
 // e2eArgs turns the old form of the command line into options. --help belongs to it by an oversight of Kafka's.
 func e2eArgs(env Env, args []string) ([]string, error) {
-	if len(args) == 0 || slices.ContainsFunc(args, func(word string) bool { return strings.HasPrefix(word, "--") && word != "--help" && word != "--version" }) {
+	if len(args) == 0 || slices.ContainsFunc(args, func(word string) bool {
+		return strings.HasPrefix(word, "--") && word != "--help" && word != "--version"
+	}) {
 		return args, nil
 	}
 	if len(args) != 5 && len(args) != 6 {
@@ -307,7 +309,9 @@ func e2eReceive(ctx context.Context, reader *kgo.Client) (*kgo.Record, error) {
 
 // e2eCheck compares what was sent with what came back.
 func e2eCheck(sent, got *kgo.Record) error {
-	differs := func(format string, a ...any) error { return throw("java.lang.RuntimeException", fmt.Sprintf(format, a...)) }
+	differs := func(format string, a ...any) error {
+		return throw("java.lang.RuntimeException", fmt.Sprintf(format, a...))
+	}
 	switch {
 	case !bytes.Equal(sent.Value, got.Value):
 		return differs("The message value read [%s] did not match the message value sent [%s]", got.Value, sent.Value)
