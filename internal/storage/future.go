@@ -32,7 +32,7 @@ func (l *Log) noteFuture(a Appended, ahead int64, cfg *Config, now int64) {
 	if said != 0 && now-said < futurePause || !l.future.said.CompareAndSwap(said, now) {
 		return
 	}
-	l.event("future-timestamp", a.LastOffset, "a producer's clock is ahead: records up to offset %d are dated up to %s after now, and %d batches so far were; they keep their segment from expiring until then. message.timestamp.after.max.ms=%d refuses what is further ahead",
+	l.event("future-timestamp", a.LastOffset, "a producer's clock is ahead: records up to offset %d are dated up to %s after now (batches so far: %d); they keep their segment from expiring until then. message.timestamp.after.max.ms=%d refuses what is further ahead",
 		a.LastOffset, age(ahead), n, cfg.TimestampAfterMaxMs)
 }
 

@@ -491,6 +491,7 @@ func (m *Manager) closeDir(d *dataDir, brokerEpoch int64) error {
 		}
 		return nil
 	}
+	offline := d.offline()
 	held := m.heldIn(d, nil)
 	// The watermarks are asked for before the logs close: whoever knows them may look there.
 	for _, h := range held {
@@ -526,8 +527,8 @@ func (m *Manager) closeDir(d *dataDir, brokerEpoch int64) error {
 		d.write(highWatermarks, logs, watermark),
 		d.writeCleaner())
 	switch {
-	case d.offline() != nil:
-		m.log.Error("data directory is offline and not marked clean", "directory", d.path, "error", d.offline())
+	case offline != nil:
+		m.log.Error("data directory is offline and not marked clean", "directory", d.path, "error", offline)
 		return nil // that its logs failed was said when they did
 	case err != nil:
 		m.log.Error("data directory is not marked clean: the next start recovers its logs", "directory", d.path, "error", err)

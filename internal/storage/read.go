@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sort"
 
@@ -102,7 +103,10 @@ func (l *Log) readSegment(s *segment, next, offset, limit Offset, o ReadOptions)
 		return d, false, err
 	}
 	if first.last >= limit {
-		return Data{First: offset, UpperBound: offset}, true, nil
+		if first.last >= end {
+			err = l.checkEnd(s, f, offset)
+		}
+		return Data{First: offset, UpperBound: offset}, true, err
 	}
 	stop, bound := size, next
 	if next < 0 {
@@ -137,6 +141,18 @@ func (l *Log) readSegment(s *segment, next, offset, limit Offset, o ReadOptions)
 		Regions: []vfs.Region{{File: f, Pos: first.pos, Len: n}}, Size: n,
 		First: first.first, UpperBound: bound, held: s,
 	}, true, nil
+}
+
+// checkEnd tells whether the batch at offset claims to end at or beyond the end of the log, which a clean start has not looked for. A reader
+// that got nothing for it would wait there for ever. A truncation can look the same for a moment, so it is kept out.
+func (l *Log) checkEnd(s *segment, f vfs.File, offset Offset) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, ok, err := l.locate(s, f, offset, s.size.Load())
+	if end := l.EndOffset(); err == nil && ok && b.last >= end {
+		err = &CorruptError{l.partition, s.name(logSuffix), b.pos, offset - 1, fmt.Errorf("a batch claims the offsets %d to %d of a log that ends at %d", b.first, b.last, end)}
+	}
+	return err
 }
 
 // upperBound is the offset of the first index entry at or beyond pos, or otherwise.
