@@ -246,26 +246,26 @@ func (a *admin) quorumReplication(env Env, human bool) error {
 	return nil
 }
 
-// javaUUID reads an id as Java does, with its complaints.
-func javaUUID(text string) (kmeta.UUID, error) {
+// javaUUID reads an id as Java does; complaint is what is wrong with it in Java's words, empty if nothing is.
+func javaUUID(text string) (id kmeta.UUID, complaint string) {
 	if len(text) > 24 {
-		return kmeta.UUID{}, fmt.Errorf("Input string with prefix `%s` is too long to be decoded as a base64 UUID", text[:24])
+		return kmeta.UUID{}, fmt.Sprintf("Input string with prefix `%s` is too long to be decoded as a base64 UUID", text[:24])
 	}
 	bytes, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
 	switch {
 	case len(text) == 1:
-		return kmeta.UUID{}, fmt.Errorf("Input byte[] should at least have 2 bytes for base64 bytes")
+		return kmeta.UUID{}, "Input byte[] should at least have 2 bytes for base64 bytes"
 	case err != nil && len(text)%4 == 1:
-		return kmeta.UUID{}, fmt.Errorf("Last unit does not have enough valid bits")
+		return kmeta.UUID{}, "Last unit does not have enough valid bits"
 	case err != nil:
 		bad := strings.IndexFunc(text, func(c rune) bool {
 			return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=", c)
 		})
-		return kmeta.UUID{}, fmt.Errorf("Illegal base64 character %x", text[max(bad, 0)])
+		return kmeta.UUID{}, fmt.Sprintf("Illegal base64 character %x", text[max(bad, 0)])
 	case len(bytes) != 16:
-		return kmeta.UUID{}, fmt.Errorf("Input string `%s` decoded as %d bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID", text, len(bytes))
+		return kmeta.UUID{}, fmt.Sprintf("Input string `%s` decoded as %d bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID", text, len(bytes))
 	}
-	return kmeta.UUID(bytes), nil
+	return kmeta.UUID(bytes), ""
 }
 
 func (a *admin) removeController(env Env, values *argValues) error {
@@ -273,9 +273,9 @@ func (a *admin) removeController(env Env, values *argValues) error {
 	if id < 0 {
 		return terse("Invalid negative --controller-id: %d", id)
 	}
-	directory, err := javaUUID(values.text("controller-directory-id"))
-	if err != nil {
-		return terse("Failed to parse --controller-directory-id: %s", err)
+	directory, complaint := javaUUID(values.text("controller-directory-id"))
+	if complaint != "" {
+		return terse("Failed to parse --controller-directory-id: %s", complaint)
 	}
 	done := "DRY RUN of removing "
 	if !values.has("dry-run") {
