@@ -311,7 +311,7 @@ func TestManagerRefusals(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		w := newWorld(t, "/a")
 		w.o.Dirs = []string{"/none"}
-		w.refuse("/none", "kafka-storage.sh")
+		w.refuse("/none: the metadata directory cannot be used", "no such file")
 	})
 	t.Run("mangled meta.properties", func(t *testing.T) {
 		w := newWorld(t, "/a")

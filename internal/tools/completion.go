@@ -90,9 +90,17 @@ func optionsOf(name string) []string {
 	if !ok || name == "completion" {
 		return nil
 	}
+	options := optionsIn(c, "--help")
+	if len(options) == 0 { // kafka-e2e-latency takes a word alone for the old form of its command line
+		options = optionsIn(c, "--topic=x", "--help")
+	}
+	return options
+}
+
+// optionsIn reads the options in what a command prints.
+func optionsIn(c command, args ...string) (options []string) {
 	var help strings.Builder
-	c.run(Env{Stdin: strings.NewReader(""), Stdout: &help, Stderr: &help}, []string{"--help"})
-	var options []string
+	c.run(Env{Stdin: strings.NewReader(""), Stdout: &help, Stderr: &help}, args)
 	for line := range strings.Lines(help.String()) {
 		for word := range strings.FieldsSeq(line) {
 			word = strings.TrimRight(strings.TrimLeft(word, "[("), "],:).")
