@@ -8,7 +8,10 @@ import (
 )
 
 // A segmentCount is how many records a closed segment has; it holds while the file has this size.
-type segmentCount struct{ size, records int64 }
+type segmentCount struct {
+	size, records int64
+	exact         bool // false: of message sets, offsets were counted
+}
 
 // countBatchMax bounds what one batch may inflate to when the records within it are counted.
 const countBatchMax = 16 << 20
@@ -76,7 +79,7 @@ func (c *counter) segment(s *segment, from, to Offset, tail bool) error {
 	whole := from == s.base && tail
 	if whole {
 		if known := s.count.Load(); known != nil && known.size == size {
-			c.n += known.records
+			c.n, c.exact = c.n+known.records, c.exact && known.exact
 			return nil
 		}
 	}
@@ -100,11 +103,11 @@ func (c *counter) segment(s *segment, from, to Offset, tail bool) error {
 	c.left -= size - begin
 	scan := scanHeaders(f, begin, size, scanChunk)
 	defer scan.close()
-	n := int64(0)
+	n, exact := int64(0), true
 	for scan.advance() && scan.first < to {
 		switch {
 		case scan.header.Magic() != 2:
-			n, c.exact = n+int64(min(scan.last+1, to)-max(scan.first, from)), false
+			n, exact = n+int64(min(scan.last+1, to)-max(scan.first, from)), false
 		case record.Batch(scan.header).IsControl():
 		case scan.first >= from && scan.last < to:
 			n += int64(record.Batch(scan.header).Count())
@@ -120,9 +123,9 @@ func (c *counter) segment(s *segment, from, to Offset, tail bool) error {
 		return scan.err
 	}
 	if whole && scan.at == size {
-		s.count.Store(&segmentCount{size, n})
+		s.count.Store(&segmentCount{size, n, exact})
 	}
-	c.n += n
+	c.n, c.exact = c.n+n, c.exact && exact
 	return nil
 }
 

@@ -3,10 +3,12 @@ package storage
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quire-log/quire/internal/golden"
 	"github.com/quire-log/quire/internal/record"
 )
 
@@ -107,4 +109,16 @@ func TestCountRecords(t *testing.T) {
 			t.Errorf("plain: %d, exact %v, %v", n, exact, err)
 		}
 	})
+}
+
+// Of message sets offsets are counted, and it is said so each time, also where a count was remembered.
+func TestCountRecordsOfMessageSets(t *testing.T) {
+	root := golden.Unpack(t, "old-formats")
+	l := openGolden(t, filepath.Join(root, "data"), "v1-compacted-0", cleanerConfigs(t, "old-formats"), nil)
+	defer l.Abandon()
+	for _, look := range []string{"first", "second"} {
+		if n, exact, _, err := l.CountRecords(0, l.EndOffset(), 1<<20); err != nil || exact {
+			t.Errorf("%s look: %d, exact %v, %v", look, n, exact, err)
+		}
+	}
 }

@@ -51,6 +51,7 @@ type prober struct {
 type pace struct {
 	next  time.Time
 	pause time.Duration
+	told  bool // of a log: that it has failed
 }
 
 func (p *pace) due() bool { return !time.Now().Before(p.next) }
@@ -132,6 +133,11 @@ func (p *prober) look(ctx context.Context, m *Manager, every time.Duration) (bac
 	for _, tp := range p.sick() {
 		back = p.lookAt(m, tp, every) || back
 	}
+	for tp, pace := range p.logs {
+		if !pace.told && time.Since(pace.next) > 2*retakePauseMax {
+			delete(p.logs, tp) // its pauses would begin anew
+		}
+	}
 	for d, pace := range p.dirs {
 		if ctx.Err() != nil {
 			return back
@@ -153,21 +159,31 @@ func (p *prober) look(ctx context.Context, m *Manager, every time.Duration) (bac
 // lookAt sees to a log that failed: its directory may have failed as a whole.
 func (p *prober) lookAt(m *Manager, tp TopicPartition, every time.Duration) bool {
 	d, why := m.failureOf(tp)
+	its := p.logs[tp]
 	switch {
 	case d == nil:
 		p.cured(tp) // deleted, or opened anew, or beyond help
+		if its != nil {
+			its.told = false
+		}
 		return false
 	case d.offline() != nil:
 		return false // it comes back with its directory
 	}
-	first := p.logs[tp] == nil
+	if its == nil {
+		its = &pace{}
+		p.logs[tp] = its
+	}
+	first := !its.told
 	if first {
-		p.logs[tp] = &pace{}
-		p.logs[tp].again(every, retakePauseMax)
+		its.told = true
+		if its.due() { // else it failed a short while after it was opened anew, and its pause goes on
+			its.again(every, retakePauseMax)
+		}
 		m.log.Error("a log has failed: its partition is offline until its disk works", "partition", tp.String(), "directory", d.path, "error", why)
 		m.o.Events(Event{Partition: tp, Kind: "log-failed", Offset: -1, Cause: why.Error()})
 	}
-	due := p.logs[tp].due()
+	due := its.due()
 	if !due && !first {
 		return false
 	}
@@ -178,11 +194,12 @@ func (p *prober) lookAt(m *Manager, tp TopicPartition, every time.Duration) bool
 	if !due {
 		return false
 	}
-	p.logs[tp].again(every, retakePauseMax)
+	its.again(every, retakePauseMax)
 	if !m.retake(d, foundDir{tp.String(), tp}, m.kept()) {
 		return false
 	}
 	p.cured(tp)
+	its.told = false
 	m.log.Info("a log that failed was opened anew, and its partition is online", "partition", tp.String(), "directory", d.path, "had_failed", why)
 	m.o.Events(Event{Partition: tp, Kind: "log-online", Offset: -1, Cause: fmt.Sprintf("its directory %s works; it had failed: %v", d.path, why)})
 	return true

@@ -16,7 +16,7 @@ import (
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// kinds are the events of a kind, by their causes.
+// causes are those of the events of a kind.
 func (w *world) causes(kind string) (causes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -298,6 +298,47 @@ func TestFailingLogIsTriedSeldom(t *testing.T) {
 		synctest.Wait()
 		if n := len(w.causes("log-online")); n < 20 || n > 40 {
 			t.Errorf("%d times in 4 hours", n)
+		}
+		// Whoever reads the events knows at any time whether the log is offline.
+		if failed, online := len(w.causes("log-failed")), len(w.causes("log-online")); failed != online && failed != online+1 {
+			t.Errorf("it failed %d times and came back %d times", failed, online)
+		}
+		_ = m.Close(1)
+	})
+}
+
+// A log that fails again within its pause may have failed with all of its directory: that is looked at at once, not after the pause.
+func TestDirectoryFailsAfterItsLog(t *testing.T) {
+	w := newWorld(t, "/a", "/b")
+	w.bubble(func(t *testing.T) {
+		w.o.Disk.CheckMs = 1000
+		m := w.start()
+		m.Start()
+		tp := TopicPartition{"t", 0}
+		dir := path.Dir(w.create(m, "t", 0).Dir())
+		var syncs atomic.Bool
+		broken := &atomic.Bool{}
+		w.fs.FailEvery(syscall.EIO, func(op, name string) bool {
+			return broken.Load() && strings.HasPrefix(name, dir) || syncs.Load() && op == "sync" && strings.HasSuffix(name, logSuffix)
+		})
+		syncs.Store(true)
+		for range 30 * 60 { // until its pause is minutes
+			if l := m.Log(tp); l != nil {
+				_, _ = l.Append(anyBatch(t, 10), AppendOptions{})
+				_ = l.Flush()
+			}
+			time.Sleep(time.Second)
+		}
+		syncs.Store(false)
+		for m.Log(tp) == nil || m.Log(tp).Err() != nil {
+			time.Sleep(time.Second)
+		}
+		broken.Store(true)
+		_, _ = m.Log(tp).Append(anyBatch(t, 10), AppendOptions{})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := w.causes("dir-offline"); len(got) != 1 {
+			t.Errorf("the directory failed with its log; events: %q", got)
 		}
 		_ = m.Close(1)
 	})
