@@ -3,8 +3,6 @@ package storage
 import (
 	"testing"
 	"time"
-
-	"github.com/quire-log/quire/internal/vfs"
 )
 
 // The oldest segments of a disk go first, whosever they are, as many as the budget demands and no more; logs that do not delete give none.
@@ -60,35 +58,5 @@ func TestShedOldest(t *testing.T) {
 func (m *Manager) fakeWatermarks() {
 	for _, h := range m.heldIn(nil, nil) {
 		m.hearWatermark(h)
-	}
-}
-
-// A pass over 10,000 partitions of which none lets go of anything, on a disk that nobody reads.
-func BenchmarkRetentionPass10k(b *testing.B) {
-	o := tenThousand(b)
-	var m *Manager
-	o.HighWatermark = func(tp TopicPartition) (Offset, bool) { return 1, true }
-	m, err := OpenManager(o)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.Abort()
-	if err := m.LoadLogs(b.Context(), nil); err != nil {
-		b.Fatal(err)
-	}
-	m.applyRetention(b.Context())
-	reads := 0
-	o.FS.(*vfs.Mem).FailNth(1<<30, nil, func(op, _ string) bool {
-		if op == "read" || op == "open" {
-			reads++
-		}
-		return false
-	})
-	b.ReportAllocs()
-	for b.Loop() {
-		m.applyRetention(b.Context())
-	}
-	if reads > 0 {
-		b.Errorf("%d reads of the disk", reads)
 	}
 }
