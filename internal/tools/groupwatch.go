@@ -76,12 +76,12 @@ func groupLag(env Env, args []string) int {
 		var answer struct {
 			Complete   bool
 			Partitions []struct {
-				Group, Topic                                      string
-				Partition                                         int32
-				Committed, LogStartOffset, LastStableOffset, Next int64
-				Records                                           int64
-				Exact                                             bool
-				Seconds                                           float64
+				Group, Topic                                string
+				Partition                                   int32
+				Committed, LogStartOffset, LastStableOffset int64
+				Records                                     int64
+				Exact                                       bool
+				Seconds                                     float64
 			}
 		}
 		if err := json.Unmarshal(body, &answer); err != nil {
