@@ -63,11 +63,8 @@ func kafkaAcls(env Env, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	e := asJava(err)
 	fmt.Fprintf(env.Stdout, "Error while executing ACL command: %s\n%s\n\n", e.text(), e.trace())

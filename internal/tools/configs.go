@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -138,11 +137,8 @@ func kafkaConfigs(env Env, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	e := asJava(err)
 	if saysItself(e) {
@@ -174,15 +170,9 @@ func configs(env Env, args []string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	props := clientConfig{}
-	path, ok, err := set.text("command-config")
+	props, err := set.properties("command-config")
 	if err != nil {
 		return err
-	}
-	if ok {
-		if props, err = loadProperties(path); err != nil {
-			return err
-		}
 	}
 	servers, _, err := set.text("bootstrap-server")
 	if err != nil {

@@ -29,11 +29,8 @@ const (
 func kafkaConsoleConsumer(env Env, args []string) int {
 	o, err := parseConsoleConsumer(env, args)
 	if err != nil {
-		if usage, ok := errors.AsType[*usageError](err); ok {
-			return usage.print(env)
-		}
-		if exit, ok := errors.AsType[*exitError](err); ok {
-			return exit.code
+		if code, ended := endOfParsing(env, err); ended {
+			return code
 		}
 		fmt.Fprintf(env.Stderr, "Exception in thread \"main\" %s\n", asJava(err).trace())
 		return 1

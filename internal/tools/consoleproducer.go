@@ -177,26 +177,14 @@ func parseConsoleProducer(env Env, args []string) (*consoleProducerOptions, erro
 	return o, nil
 }
 
-// properties reads the file that an option names; without the option they are empty.
-func (s *joptSet) properties(option string) (clientConfig, error) {
-	path, ok, err := s.text(option)
-	if err != nil || !ok {
-		return clientConfig{}, err
-	}
-	return loadProperties(path)
-}
-
 // kafkaConsoleProducer is kafka-console-producer.
 func kafkaConsoleProducer(env Env, args []string) int {
 	err := produceLines(env, args)
 	if err == nil {
 		return 0
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	if option, ok := errors.AsType[*joptError](err); ok {
 		fmt.Fprintln(env.Stderr, option)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -86,6 +87,11 @@ type consumerPerfRun struct {
 	interval time.Duration
 	detailed bool
 	format   func(time.Time) string
+	topic    string         // to read; "" with include
+	include  *regexp.Regexp // topics to read
+	create   bool           // brokers may create the topic
+	perPoll  int64          // how many records Java takes before it looks at what it has
+	crcs     bool           // look at checksums
 
 	start          time.Time
 	joined         time.Duration // from the start to the first partition
@@ -117,9 +123,24 @@ func consumerPerf(env Env, set *joptSet) error {
 	if err != nil {
 		return err
 	}
-	opts, err := consumerPerfSubscription(set, config)
-	if err != nil {
+	if r.perPoll, err = props.atLeast("max.poll.records", 32, 500, 1); err != nil {
 		return err
+	}
+	if r.crcs, err = props.boolean("check.crcs", true); err != nil {
+		return err
+	}
+	r.create = config.autoCreate
+	if r.topic, r.include, err = consumerPerfTopics(set); err != nil {
+		return err
+	}
+	var opts []kgo.Opt
+	read := r.runAlone
+	if set.has("group") {
+		// Only a group that the user names is joined: one made up for the run would be left behind on the broker.
+		read = r.runGrouped
+		if opts, err = r.groupOptions(config); err != nil {
+			return err
+		}
 	}
 	r.start = time.Now()
 	r.reported = r.start
@@ -127,7 +148,7 @@ func consumerPerf(env Env, set *joptSet) error {
 	if err != nil {
 		return throw(kafkaException, "Failed to construct kafka consumer").because(err)
 	}
-	err = r.run(cl)
+	err = read(cl)
 	if set.has("group") && config.autoCommit && err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		err = cl.CommitUncommittedOffsets(ctx)
@@ -178,38 +199,36 @@ func consumerPerfProps(set *joptSet) (clientConfig, error) {
 	return props, nil
 }
 
-// consumerPerfSubscription says what to read. Only a group that the user names is joined: one made up for the run would
-// be left behind on the broker, and its making measured along.
-func consumerPerfSubscription(set *joptSet, config *consumerConfig) ([]kgo.Opt, error) {
-	opts := []kgo.Opt{kgo.ConsumeStartOffset(config.reset), kgo.ConsumeResetOffset(config.reset), kgo.DisableFetchCRCValidation()}
+// consumerPerfTopics are the topics to read: one, or all that match.
+func consumerPerfTopics(set *joptSet) (topic string, include *regexp.Regexp, err error) {
 	topic, ok, err := set.text("topic")
+	if err != nil || ok {
+		return topic, nil, err
+	}
+	pattern, _, err := set.text("include")
+	if err != nil {
+		return "", nil, err
+	}
+	if include, err = compileJava(pattern); err != nil {
+		return "", nil, throw("java.util.regex.PatternSyntaxException", err.Error())
+	}
+	return "", include, nil
+}
+
+// groupOptions make a client a member of the group that the user named. It commits once, at the end.
+func (r *consumerPerfRun) groupOptions(config *consumerConfig) ([]kgo.Opt, error) {
+	group, _, err := r.set.text("group")
 	if err != nil {
 		return nil, err
 	}
-	if ok {
-		opts = append(opts, kgo.ConsumeTopics(topic))
-	} else {
-		pattern, _, err := set.text("include")
-		if err != nil {
-			return nil, err
-		}
-		re, err := compileJava(pattern)
-		if err != nil {
-			return nil, throw("java.util.regex.PatternSyntaxException", err.Error())
-		}
-		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(re.String()),
-			kgo.ConsumeExcludeTopics("^__consumer_offsets$", "^__transaction_state$", "^__share_group_state$"))
+	grouped := *config
+	grouped.autoCommit = false
+	opts := append(grouped.group(group), kgo.ConsumeStartOffset(config.reset), kgo.ConsumeResetOffset(config.reset), kgo.DisableFetchCRCValidation())
+	if r.include == nil {
+		return append(opts, kgo.ConsumeTopics(r.topic)), nil
 	}
-	if set.has("group") {
-		group, _, err := set.text("group")
-		if err != nil {
-			return nil, err
-		}
-		grouped := *config
-		grouped.autoCommit = false // committed once, at the end
-		opts = append(opts, grouped.group(group)...)
-	}
-	return opts, nil
+	return append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(r.include.String()),
+		kgo.ConsumeExcludeTopics("^__consumer_offsets$", "^__transaction_state$", "^__share_group_state$")), nil
 }
 
 func (r *consumerPerfRun) readNumbers() error {
@@ -241,8 +260,47 @@ func (r *consumerPerfRun) readNumbers() error {
 	return err
 }
 
-// run reads until there is enough, or nothing more comes in time.
-func (r *consumerPerfRun) run(cl *kgo.Client) error {
+// runAlone reads without a group, until there is enough or nothing more comes in time.
+func (r *consumerPerfRun) runAlone(cl *kgo.Client) error {
+	reader := newPerfReader(cl, r.create, r.set.has("from-latest"))
+	reader.topic, reader.include = r.topic, r.include
+	count := newPerfCount(r.want, r.perPoll, r.crcs)
+	ctx, cancel := context.WithCancel(context.Background())
+	out, ended := make(chan perfFetched, 1), make(chan error, 1)
+	go func() { ended <- reader.run(ctx, out) }()
+	last, over := r.start, false
+	for r.records < r.want && time.Since(last) <= r.timeout {
+		idle := time.NewTimer(min(r.timeout-time.Since(last), r.interval) + time.Millisecond)
+		var err error
+		select {
+		case fetched := <-out:
+			err = count.add(&fetched)
+			last = time.Now()
+			r.records, r.bytes = count.records, count.bytes
+		case err = <-ended:
+			over = true
+		case <-idle.C:
+		}
+		idle.Stop()
+		if err != nil {
+			cancel()
+			if !over {
+				<-ended
+			}
+			return err
+		}
+		if now := time.Now(); r.detailed && now.Sub(r.reported) >= r.interval {
+			r.printProgress(now)
+		}
+	}
+	cancel()
+	<-ended
+	r.warn()
+	return nil
+}
+
+// runGrouped reads as a member of a group, until there is enough or nothing more comes in time.
+func (r *consumerPerfRun) runGrouped(cl *kgo.Client) error {
 	last := r.start
 	for r.records < r.want && time.Since(last) <= r.timeout {
 		ctx, cancel := context.WithTimeout(context.Background(), min(r.timeout-time.Since(last), r.interval)+time.Millisecond)
@@ -258,7 +316,7 @@ func (r *consumerPerfRun) run(cl *kgo.Client) error {
 		})
 		if r.records > before {
 			if before == 0 {
-				r.joined = r.joinTime(now)
+				r.joined = now.Sub(r.start) // how long the group took to give out its partitions, which the first records bound
 			}
 			last = now
 		}
@@ -269,18 +327,15 @@ func (r *consumerPerfRun) run(cl *kgo.Client) error {
 			r.printProgress(now)
 		}
 	}
-	if r.records < r.want {
-		fmt.Fprintf(r.env.Stdout, "WARNING: Exiting before consuming the expected number of records: timeout (%d ms) exceeded. You can use the --timeout option to increase the timeout.\n", r.timeout.Milliseconds())
-	}
+	r.warn()
 	return nil
 }
 
-// joinTime is how long a group took to give this member its partitions, which the first records bound; without one, nothing.
-func (r *consumerPerfRun) joinTime(first time.Time) time.Duration {
-	if !r.set.has("group") {
-		return 0
+// warn says that there was not enough, if so.
+func (r *consumerPerfRun) warn() {
+	if r.records < r.want {
+		fmt.Fprintf(r.env.Stdout, "WARNING: Exiting before consuming the expected number of records: timeout (%d ms) exceeded. You can use the --timeout option to increase the timeout.\n", r.timeout.Milliseconds())
 	}
-	return first.Sub(r.start)
 }
 
 // perfFatal is an error that will not pass.

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -67,11 +66,8 @@ func uncaught(env Env, err error) int {
 	if err == nil {
 		return 0
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	fmt.Fprintf(env.Stderr, "Exception in thread \"main\" %s\n", asJava(err).trace())
 	return 1

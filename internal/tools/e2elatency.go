@@ -114,15 +114,9 @@ func e2eLatency(env Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	props := clientConfig{}
-	path, ok, err := set.text("command-config")
+	props, err := set.properties("command-config")
 	if err != nil {
 		return err
-	}
-	if ok {
-		if props, err = loadProperties(path); err != nil {
-			return err
-		}
 	}
 	props["bootstrap.servers"], _, _ = set.text("bootstrap-server")
 	topic, _, err := set.text("topic")

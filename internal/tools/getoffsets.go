@@ -2,7 +2,6 @@ package tools
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -51,11 +50,8 @@ func kafkaGetOffsets(env Env, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	if terse, ok := err.(*terseError); ok {
 		fmt.Fprintf(env.Stderr, "Error occurred: %s\n", terse.message)
@@ -104,15 +100,9 @@ func getOffsets(env Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	props := clientConfig{}
-	path, ok, err := set.text("command-config")
+	props, err := set.properties("command-config")
 	if err != nil {
 		return err
-	}
-	if ok {
-		if props, err = loadProperties(path); err != nil {
-			return err
-		}
 	}
 	props["bootstrap.servers"], props["client.id"] = servers, "GetOffsetShell"
 	client, err := newAdmin(env, props, "GetOffsetShell")

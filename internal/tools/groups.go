@@ -37,11 +37,8 @@ func kafkaGroups(env Env, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	if refused, ok := errors.AsType[*groupsRefusal](err); ok {
 		e := asJava(refused.err)
@@ -136,15 +133,9 @@ func listGroupsOf(env Env, set *joptSet) error {
 
 // clientOf makes a client of --bootstrap-server and --command-config.
 func clientOf(env Env, set *joptSet, clientID string) (*admin, error) {
-	props := clientConfig{}
-	path, ok, err := set.text("command-config")
+	props, err := set.properties("command-config")
 	if err != nil {
 		return nil, err
-	}
-	if ok {
-		if props, err = loadProperties(path); err != nil {
-			return nil, err
-		}
 	}
 	servers, _, err := set.text("bootstrap-server")
 	if err != nil {

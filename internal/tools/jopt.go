@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -222,6 +223,15 @@ func (s *joptSet) number(name string) (value int64, ok bool, err error) {
 	return value, err == nil, err
 }
 
+// properties reads the file that an option names. Without the option there are none.
+func (s *joptSet) properties(option string) (clientConfig, error) {
+	path, ok, err := s.text(option)
+	if err != nil || !ok {
+		return clientConfig{}, err
+	}
+	return loadProperties(path)
+}
+
 // A usageError ends a tool with a message and the table of options, exit code 1.
 type usageError struct {
 	message string
@@ -238,6 +248,17 @@ func (p *joptParser) usage(format string, a ...any) error {
 type exitError struct{ code int }
 
 func (e *exitError) Error() string { return fmt.Sprintf("exit %d", e.code) }
+
+// endOfParsing ends a tool whose command line was wrong, or asked for help or the version; ended is false for any other error.
+func endOfParsing(env Env, err error) (code int, ended bool) {
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		return usage.print(env), true
+	}
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code, true
+	}
+	return 0, false
+}
 
 // helpOrVersion answers --help, --version and an empty command line, which wants help too.
 func (s *joptSet) helpOrVersion(env Env, args []string, purpose string) error {

@@ -164,15 +164,9 @@ func reassign(env Env, set *joptSet, action string) error {
 
 // clientOfEither makes a client of --bootstrap-server or --bootstrap-controller, and of --command-config.
 func clientOfEither(env Env, set *joptSet, clientID string) (*admin, error) {
-	props := clientConfig{}
-	path, ok, err := set.text("command-config")
+	props, err := set.properties("command-config")
 	if err != nil {
 		return nil, err
-	}
-	if ok {
-		if props, err = loadProperties(path); err != nil {
-			return nil, err
-		}
 	}
 	servers, _, err := set.text("bootstrap-server")
 	if err != nil {

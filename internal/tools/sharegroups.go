@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -58,11 +57,8 @@ func kafkaShareGroups(env Env, args []string) int {
 	if err == nil {
 		return 0
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	e := asJava(err)
 	if e.class == illegalArgument || e.class == numberFormat {

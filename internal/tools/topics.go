@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,11 +71,8 @@ func kafkaTopics(env Env, args []string) int {
 
 // topicsEnd reports what went wrong before the tool had a client: the message twice, and a stack trace that we do not have.
 func topicsEnd(env Env, err error) int {
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return usage.print(env)
-	}
-	if exit, ok := errors.AsType[*exitError](err); ok {
-		return exit.code
+	if code, ended := endOfParsing(env, err); ended {
+		return code
 	}
 	e := asJava(err)
 	fmt.Fprintf(env.Stderr, "%s\n%s\n\n", e.text(), e.trace())
@@ -190,15 +186,9 @@ type topicsCommand struct {
 }
 
 func newTopicsCommand(env Env, set *joptSet) (*topicsCommand, error) {
-	props := clientConfig{}
-	path, ok, err := set.text("command-config")
+	props, err := set.properties("command-config")
 	if err != nil {
 		return nil, err
-	}
-	if ok {
-		if props, err = loadProperties(path); err != nil {
-			return nil, err
-		}
 	}
 	servers, _, err := set.text("bootstrap-server")
 	if err != nil {
