@@ -45,7 +45,8 @@ const (
 type diskWatch struct {
 	full atomic.Bool // clients' appends are refused
 
-	// mu guards the fields below. It is held over the writing of the reserve, and is a leaf.
+	// mu guards the fields below. It is held over the writing of a reserve, so who asks for the state may wait that long; of the others
+	// only the lock of growth is taken under it.
 	mu       sync.Mutex
 	reserved bool
 	forStart bool         // the reserve of starts is there

@@ -36,18 +36,22 @@ type TopicGrowth struct {
 	BytesPerSecond float64
 }
 
-// sampleGrowth notes how large the topics of a directory are, now and then.
+// sampleGrowth notes how large the topics of a directory are, now and then. One goroutine calls it.
 func (m *Manager) sampleGrowth(d *dataDir) {
 	g, now := &d.growth, time.Now()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if n := len(g.samples); n > 0 && now.Sub(g.samples[n-1].at) < growthEvery {
+	n := len(g.samples)
+	due := n == 0 || now.Sub(g.samples[n-1].at) >= growthEvery
+	g.mu.Unlock()
+	if !due {
 		return
 	}
 	s := topicSizes{now, map[string]int64{}}
 	for _, h := range m.heldIn(d, nil) {
 		s.bytes[h.tp.Topic] += h.log.Size()
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for len(g.samples) > 1 && now.Sub(g.samples[1].at) >= forecastSpan {
 		g.samples = g.samples[1:]
 	}
