@@ -72,23 +72,36 @@ func completions(words []string) []string {
 	}
 	last := words[len(words)-1]
 	var all []string
-	if len(words) == 1 {
+	switch {
+	case len(words) == 1:
 		for _, c := range commands() {
 			all = append(all, c.name)
 		}
-	} else if strings.HasPrefix(last, "-") {
-		all = optionsOf(words[0])
-	} else if len(words) == 2 {
-		all = map[string][]string{"config": {"check", "show"}, "explain": {"retention", "compaction", "config", "events"}, "completion": {"bash", "fish", "zsh"}}[words[0]]
+	case strings.HasPrefix(last, "-"):
+		all = optionsOf(words[0], words[1])
+	case len(words) == 2:
+		all = slices.Clone(wordsOf[words[0]])
 	}
 	return slices.DeleteFunc(all, func(w string) bool { return !strings.HasPrefix(w, last) })
 }
 
-// optionsOf reads a command's options from its own help.
-func optionsOf(name string) []string {
+// wordsOf are the words that may follow a command's name.
+var wordsOf = map[string][]string{
+	"config":     {"check", "show"},
+	"explain":    {"retention", "compaction", "config", "events"},
+	"completion": {"bash", "fish", "zsh"},
+	"group":      {"events", "lag", "reset"},
+	"classic":    {"append", "dump", "import", "serve", "verify"},
+}
+
+// optionsOf reads a command's options from its own help, or from that of the word behind it, where each has its own.
+func optionsOf(name, word string) []string {
 	c, ok := lookup(name)
 	if !ok || name == "completion" {
 		return nil
+	}
+	if (name == "group" || name == "classic") && slices.Contains(wordsOf[name], word) {
+		return optionsIn(c, word, "--help")
 	}
 	options := optionsIn(c, "--help")
 	if len(options) == 0 { // kafka-e2e-latency takes a word alone for the old form of its command line
