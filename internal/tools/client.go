@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -107,7 +108,17 @@ type dialWatch struct {
 	stderr         io.Writer
 	kind, clientID string
 	reached        atomic.Bool
-	told           atomic.Bool
+
+	mu     sync.Mutex // guards told, and is held while it is told: a client that is closed says nothing more
+	told   bool
+	closed bool
+}
+
+// OnClientClosed is called by franz-go; connections that were being made may still fail after it.
+func (d *dialWatch) OnClientClosed(*kgo.Client) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
 }
 
 // OnBrokerConnect is called by franz-go after each attempt.
@@ -117,9 +128,15 @@ func (d *dialWatch) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ 
 		return
 	}
 	var dialed *net.OpError
-	if !errors.As(err, &dialed) || d.told.Swap(true) {
+	if !errors.As(err, &dialed) || errors.Is(err, context.Canceled) { // given up by us
 		return
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told || d.closed {
+		return
+	}
+	d.told = true
 	node := meta.NodeID
 	if node < 0 {
 		node = -1 // a seed; franz-go numbers them downwards
