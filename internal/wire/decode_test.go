@@ -80,3 +80,19 @@ func TestDecodeBoundsMemory(t *testing.T) {
 		}
 	}
 }
+
+// What is to be refused for its size is not copied before.
+func TestKeepCopiesNoRefusedBody(t *testing.T) {
+	large := NewRequest(int16(kmsg.JoinGroup), 5, nil, make([]byte, decodeGroupMax+1))
+	body := &large.Body[0]
+	if large.Keep(); &large.Body[0] != body {
+		t.Errorf("%d bytes were copied", len(large.Body))
+	}
+	m := kmsg.NewPtrJoinGroupRequest()
+	m.Version = 5
+	small := NewRequest(int16(kmsg.JoinGroup), 5, nil, m.AppendTo(nil))
+	body = &small.Body[0]
+	if small.Keep(); &small.Body[0] == body {
+		t.Error("what is kept is a view still")
+	}
+}

@@ -41,8 +41,11 @@ func (r *Request) Waits() {
 }
 
 // Keep makes the bytes of a request its own, for a handler that waits long for something else than a disk: its connection then holds
-// no buffer meanwhile, unless more requests are in it.
+// no buffer meanwhile, unless more requests are in it. A body that Decode refuses is not worth it.
 func (r *Request) Keep() {
+	if r.boundBody() != nil {
+		return
+	}
 	r.Body = bytes.Clone(r.Body)
 	if r.ClientID != nil {
 		id := strings.Clone(*r.ClientID)
