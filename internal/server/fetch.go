@@ -133,13 +133,7 @@ func (n *Node) handleFetch(ctx context.Context, req *wire.Request) wire.Response
 		s.free()
 		return wire.Close(ctx.Err()) // an empty answer would only have the client ask again
 	}
-	for i := range s.parts {
-		if p := &s.parts[i]; p.result.code == codeOffsetOutOfRange {
-			if r := n.partition(&s.head, p.key); r != nil {
-				n.noteOutOfRange(req, r, p.ask.offset)
-			}
-		}
-	}
+	n.noteOutsiders(req, s)
 	answers := s.settle(n.fetchSessions, session, incremental)
 	s.encode(n, req, img, answers)
 	return wire.Stream(req, &s.body, s.free)

@@ -30,6 +30,26 @@ const (
 // sameLately is how many of the last events a client's question is compared with: one that asks again and again is counted.
 const sameLately = 64
 
+// outsidersMax bounds the partitions of one request that are remembered: to look for a cause takes a while, and others have events too.
+const outsidersMax = 32
+
+// noteOutsiders remembers of which partitions a fetch asked for an offset that they do not have.
+func (n *Node) noteOutsiders(req *wire.Request, s *fetchState) {
+	noted := 0
+	for i := range s.parts {
+		p := &s.parts[i]
+		if p.result.code != codeOffsetOutOfRange {
+			continue
+		}
+		if noted++; noted > outsidersMax {
+			return
+		}
+		if r := n.partition(&s.head, p.key); r != nil {
+			n.noteOutOfRange(req, r, p.ask.offset)
+		}
+	}
+}
+
 // noteOutOfRange remembers that a client asked for an offset that a partition does not have.
 func (n *Node) noteOutOfRange(req *wire.Request, p *replica.Partition, offset int64) {
 	log := p.Log()

@@ -138,3 +138,22 @@ func TestOutOfRangeOfAMember(t *testing.T) {
 		t.Errorf("of another group: %+v", events)
 	}
 }
+
+// One request fills the events with no more than its share, however many partitions it asks for what is not there.
+func TestOutOfRangeEventsAreBounded(t *testing.T) {
+	n, c := groupsNode(t, "")
+	offsets := make([]int64, outsidersMax+10)
+	for i := range offsets {
+		offsets[i] = 7
+	}
+	c.topic("wide", int32(len(offsets)))
+	r := c.ask(fetchOf(12, fetchTopic("wide", [16]byte{}, offsets...))).(*kmsg.FetchResponse)
+	for _, p := range r.Topics[0].Partitions {
+		if p.ErrorCode != codeOffsetOutOfRange {
+			t.Fatalf("partition %d: code %d", p.Partition, p.ErrorCode)
+		}
+	}
+	if events := groupEventsOf(t, n, "topic=wide&kind=out of range"); len(events) != outsidersMax {
+		t.Errorf("%d events, want %d", len(events), outsidersMax)
+	}
+}
