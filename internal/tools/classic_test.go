@@ -87,7 +87,7 @@ func readImported(t testing.TB, address, topic string, partition int32) (got []i
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, topic)
 	if err != nil {
@@ -395,7 +395,7 @@ func TestClassicServe(t *testing.T) {
 			[]string{"serve", root, "--listen", "127.0.0.1:0"})
 	}()
 	ready := regexp.MustCompile(`find 1 logs at (127\.0\.0\.1:\d+);`)
-	for deadline := time.Now().Add(20 * time.Second); !ready.MatchString(stdout.String()); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ready.MatchString(stdout.String()); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never ready:\n%s", stderr.String())
 		}
