@@ -16,24 +16,24 @@ import (
 
 // A keyedLog is a compacted log with a random history, and a model of it: what each offset held, and the latest of each key.
 type keyedLog struct {
-	t        testing.TB
-	rng      *rand.Rand
-	mem      *vfs.Mem
-	cfg      Config
-	l        *Log
-	now      int64
-	sequence [2]int32
-	written  map[Offset]string // key=value of every record that was written
-	aborted  map[Offset]bool
-	latest   map[string]string // of committed records; tombstones are not in it
-	cleaned  Offset
-	helpers  int // of cleanings
+	t         testing.TB
+	rng       *rand.Rand
+	mem       *vfs.Mem
+	cfg       Config
+	l         *Log
+	now       int64
+	sequence  [2]int32
+	written   map[Offset]string // key=value of every record that was written
+	aborted   map[Offset]bool
+	latest    map[string]string // of committed records; tombstones are not in it
+	cleaned   Offset
+	inflaters int // of cleanings
 }
 
 func newKeyedLog(t testing.TB, seed uint64) *keyedLog {
 	cfg := testConfig()
 	cfg.Compact, cfg.Delete, cfg.DeleteRetentionMs, cfg.MinCleanableDirtyRatio = true, false, 0, 0
-	k := &keyedLog{t: t, rng: rand.New(rand.NewPCG(seed, 5)), mem: newMem(t), cfg: cfg, now: 10_000, helpers: int(seed % 2 * cleanHelpers),
+	k := &keyedLog{t: t, rng: rand.New(rand.NewPCG(seed, 5)), mem: newMem(t), cfg: cfg, now: 10_000, inflaters: int(seed % 2 * cleanInflaters),
 		written: map[Offset]string{}, aborted: map[Offset]bool{}, latest: map[string]string{}}
 	k.l = openTest(t, k.mem, cfg)
 	return k
@@ -106,7 +106,7 @@ func (k *keyedLog) clean(keys int64) error {
 		return err
 	}
 	p := planClean(k.now, v)
-	round := cleanRound{memory: (keys + 2) * mapSlotSize, load: 0.9, helpers: k.helpers}
+	round := cleanRound{memory: (keys + 2) * mapSlotSize, load: 0.9, inflaters: k.inflaters}
 	end, _, err := round.run(context.Background(), k.l, p.First, p.Limit, k.now)
 	if err == nil {
 		k.cleaned = end

@@ -138,7 +138,7 @@ func (c *cleaner) work(ctx context.Context, i int) {
 			return
 		}
 		if round == nil {
-			round = &cleanRound{pace: c.pace, helpers: cleanHelpers}
+			round = &cleanRound{pace: c.pace, inflaters: cleanInflaters}
 		}
 		round.load = cfg.LoadFactor
 		round.memory = min(cfg.DedupeBytes/int64(cfg.Threads), mapBytesMax)

@@ -15,20 +15,20 @@ import (
 // A pass of a cleaning is a pipe through which units of a segment go, a piece of the file each:
 //
 //	read     one goroutine reads, verifies checksums, and judges each entry by its header (transactions are followed in the log's order)
-//	work     cleanHelpers goroutines inflate, hash keys, and make batches anew; no unit waits for another here
+//	work     cleanInflaters goroutines inflate, hash keys, and make batches anew; no unit waits for another here
 //	use      the pass itself takes the units in the log's order: it fills the map, or writes
 //
-// So reading, inflating and writing go on side by side, while their memory is bounded: there are cleanHelpers+2 units, each with at
+// So reading, inflating and writing go on side by side, while their memory is bounded: there are cleanInflaters+2 units, each with at
 // most cleanUnitBytes of the file and cleanUnitRecords keys, or one larger batch; what inflates to more than cleanInflateMax is left
 // to the pass itself, one batch at a time. Besides the map that makes, of the usual batches, some 10 MiB for each cleaner.
 const (
-	// cleanHelpers work for each cleaner. More would inflate faster, and take more of the machine from those who produce and fetch.
-	cleanHelpers = 2
+	// cleanInflaters work for each cleaner. More would inflate faster, and take more of the machine from those who produce and fetch.
+	cleanInflaters = 2
 	// cleanUnitBytes are read at once.
 	cleanUnitBytes = 256 << 10
 	// cleanUnitRecords are in a unit, by what its batches' headers say: 512 KiB of keys' hashes.
 	cleanUnitRecords = 16 << 10
-	// cleanInflateMax is the most that helpers inflate a batch to.
+	// cleanInflateMax is the most that inflaters inflate a batch to.
 	cleanInflateMax = 4 << 20
 	// cleanKeepMax is the largest buffer of a unit that is kept for the next.
 	cleanKeepMax = 1 << 20
@@ -45,7 +45,7 @@ type cleanUnit struct {
 
 	keys   []hashedKey   // of the entries' records, in the first pass
 	out    []byte        // batches made anew, in the second
-	worked chan struct{} // has a value once the helper is done
+	worked chan struct{} // has a value once the inflater is done
 }
 
 // A cleanEntry is an entry of the log, and what was decided about it.
@@ -53,11 +53,11 @@ type cleanEntry struct {
 	at, size int    // in the unit's buf
 	after    Offset // the last offset before it
 	err      error  // what its records had wrong
-	large    bool   // left by the helper for the pass itself
+	large    bool   // left by the inflater for the pass itself
 
 	verdict          // by its header, of the reader
 	keysAt, keys int // in the unit's keys
-	fate             // by its records, of the helper
+	fate             // by its records, of the inflater
 }
 
 // A verdict is what an entry's header tells, and what is known of transactions.
@@ -70,7 +70,7 @@ type verdict struct {
 	legacy bool        // keeps tombstones of formats 0 and 1
 }
 
-// A fate is what a helper made of an entry.
+// A fate is what an inflater made of an entry.
 type fate struct {
 	stay            stay
 	outAt, outBytes int   // in the unit's out, of stayAnew
@@ -101,7 +101,7 @@ func (u *cleanUnit) reset() {
 	u.s, u.buf, u.entries, u.keys, u.out, u.ends, u.err = nil, u.buf[:0], u.entries[:0], u.keys[:0], u.out[:0], false, nil
 }
 
-// A cleanWorker is what a helper has to work with.
+// A cleanWorker is what an inflater has to work with.
 type cleanWorker struct {
 	skim    record.Skim
 	reader  record.Reader // of markers, and of messages of formats 0 and 1
@@ -121,16 +121,16 @@ type cleanPipe struct {
 	workers []*cleanWorker // the last is the pass's own
 }
 
-// helpers is how many goroutines work; 0: everything is done by the pass itself, for tests to repeat.
-func (p *cleanPipe) make(helpers int) {
-	if len(p.workers) == helpers+1 {
+// inflaters is how many goroutines work; 0: everything is done by the pass itself, for tests to repeat.
+func (p *cleanPipe) make(inflaters int) {
+	if len(p.workers) == inflaters+1 {
 		return
 	}
 	p.units, p.workers = nil, nil
-	for range helpers + 2 {
+	for range inflaters + 2 {
 		p.units = append(p.units, &cleanUnit{worked: make(chan struct{}, 1)})
 	}
-	for range helpers + 1 {
+	for range inflaters + 1 {
 		p.workers = append(p.workers, newCleanWorker())
 	}
 }
@@ -151,13 +151,13 @@ var errPassEnds = errors.New("the pass ends")
 
 // pass has segments go through the pipe. No goroutine is left when it returns.
 func (c *cleanRound) pass(segs []*segment, steps cleanSteps) error {
-	c.pipe.make(c.helpers)
+	c.pipe.make(c.inflaters)
 	ctx, cancel := context.WithCancel(c.ctx) // a pass that ends waits for no turn of its reader
 	r := &cleanReader{c: c, segs: segs, steps: steps, pacer: cleanPacer{ctx: ctx}}
 	defer r.close()
 	defer cancel()
 	var err error
-	if c.helpers == 0 {
+	if c.inflaters == 0 {
 		err = c.passAlone(r)
 	} else {
 		err = c.passTogether(r, cancel)
@@ -212,7 +212,7 @@ func (c *cleanRound) passTogether(r *cleanReader, cancel func()) error {
 			}
 		}
 	})
-	for _, w := range c.pipe.workers[:c.helpers] {
+	for _, w := range c.pipe.workers[:c.inflaters] {
 		wait.Go(func() {
 			for u := range work {
 				c.workOn(w, u, r.steps)
@@ -238,7 +238,7 @@ func (c *cleanRound) workOn(w *cleanWorker, u *cleanUnit, steps cleanSteps) {
 	}
 }
 
-// useUnit does what helpers left, and hands the unit to the pass.
+// useUnit does what inflaters left, and hands the unit to the pass.
 func (c *cleanRound) useUnit(u *cleanUnit, steps cleanSteps) error {
 	if err := steps.use(u); err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 // A cleanRound is one cleaning of one log, in two passes: over the dirty part, to note the last offset of each key; then over
 // everything up to where that came to, to copy what is still wanted into new segments. Its buffers serve one round after another.
 type cleanRound struct {
-	m       offsetMap
-	marks   offsetMarks
-	memory  int64 // bytes that the map may take
-	load    float64
-	helpers int    // goroutines beside this one: see cleanPipe
-	out     []byte // batches that wait to be written
+	m         offsetMap
+	marks     offsetMarks
+	memory    int64 // bytes that the map may take
+	load      float64
+	inflaters int    // goroutines beside this one: see cleanPipe
+	out       []byte // batches that wait to be written
 	// pace is told of bytes that were read or written, and may wait; an error ends the round.
 	pace func(ctx context.Context, n int) error
 
@@ -214,7 +214,7 @@ func (c *cleanRound) note(keys []hashedKey, first Offset) (full bool) {
 	return false
 }
 
-// noteLarge is note of an entry that helpers left alone.
+// noteLarge is note of an entry that inflaters left alone.
 func (c *cleanRound) noteLarge(e record.Entry, first Offset) (full bool, err error) {
 	w := c.pipe.own()
 	some := w.keys[:0]
@@ -345,7 +345,7 @@ func (c *cleanRound) rewriteAll(groups [][]*segment, txns *cleanTxns, end Offset
 			return err
 		}
 		before, done = p, make(chan error, 1)
-		if c.helpers == 0 {
+		if c.inflaters == 0 {
 			done <- p.commit()
 			continue
 		}

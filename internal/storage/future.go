@@ -49,6 +49,3 @@ func (f *futureClock) refused(err error, b record.Batch, cfg *Config, now int64)
 func (l *Log) FutureBatches() (taken, refused int64) {
 	return l.future.taken.Load(), l.future.denied.Load()
 }
-
-// Partition is the one whose log this is.
-func (l *Log) Partition() TopicPartition { return l.partition }

@@ -147,13 +147,14 @@ func (l *Log) diskError(err error) error {
 	return l.fail(err)
 }
 
-func (l *Log) StartOffset() Offset   { return Offset(l.start.Load()) }
-func (l *Log) EndOffset() Offset     { return Offset(l.end.Load()) }
-func (l *Log) RecoveryPoint() Offset { return Offset(l.recoveryPoint.Load()) }
-func (l *Log) Config() Config        { return *l.config.Load() }
-func (l *Log) SetConfig(c Config)    { l.config.Store(&c) }
-func (l *Log) Dir() string           { return *l.at.dir.Load() } // its directory, now
-func (l *Log) TopicID() TopicID      { return l.topicID }        // zero: none was ever given
+func (l *Log) StartOffset() Offset       { return Offset(l.start.Load()) }
+func (l *Log) EndOffset() Offset         { return Offset(l.end.Load()) }
+func (l *Log) RecoveryPoint() Offset     { return Offset(l.recoveryPoint.Load()) }
+func (l *Log) Config() Config            { return *l.config.Load() }
+func (l *Log) SetConfig(c Config)        { l.config.Store(&c) }
+func (l *Log) Dir() string               { return *l.at.dir.Load() } // its directory, now
+func (l *Log) TopicID() TopicID          { return l.topicID }        // zero: none was ever given
+func (l *Log) Partition() TopicPartition { return l.partition }
 
 // LastFlush is when the log was last fsynced as a whole, or opened: what flush.ms counts from.
 func (l *Log) LastFlush() time.Time { return time.UnixMilli(l.flushed.Load()) }
