@@ -97,6 +97,14 @@ func (b Batch) SetMaxTimestamp(ms int64, appendTime bool) {
 	b.sum()
 }
 
+// SetProducer makes the batch one of a producer, and the checksum right.
+func (b Batch) SetProducer(id int64, epoch int16, baseSequence int32) {
+	binary.BigEndian.PutUint64(b[43:], uint64(id))
+	binary.BigEndian.PutUint16(b[51:], uint16(epoch))
+	binary.BigEndian.PutUint32(b[53:], uint32(baseSequence))
+	b.sum()
+}
+
 // sum makes the checksum right.
 func (b Batch) sum() { binary.BigEndian.PutUint32(b[17:], b.computeCRC()) }
 

@@ -92,6 +92,8 @@ type consumerPerfRun struct {
 	create   bool           // brokers may create the topic
 	perPoll  int64          // how many records Java takes before it looks at what it has
 	crcs     bool           // look at checksums
+	// committed leaves out what is of open and aborted transactions.
+	committed bool
 
 	start          time.Time
 	joined         time.Duration // from the start to the first partition
@@ -129,7 +131,7 @@ func consumerPerf(env Env, set *joptSet) error {
 	if r.crcs, err = props.boolean("check.crcs", true); err != nil {
 		return err
 	}
-	r.create = config.autoCreate
+	r.create, r.committed = config.autoCreate, props["isolation.level"] == "read_committed"
 	if r.topic, r.include, err = consumerPerfTopics(set); err != nil {
 		return err
 	}
@@ -262,7 +264,7 @@ func (r *consumerPerfRun) readNumbers() error {
 
 // runAlone reads without a group, until there is enough or nothing more comes in time.
 func (r *consumerPerfRun) runAlone(cl *kgo.Client) error {
-	reader := newPerfReader(cl, r.create, r.set.has("from-latest"))
+	reader := newPerfReader(cl, r.create, r.set.has("from-latest"), r.committed)
 	reader.topic, reader.include = r.topic, r.include
 	count := newPerfCount(r.want, r.perPoll, r.crcs)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -61,10 +61,10 @@ type perfFetched struct {
 const perfBackoff = 100 * time.Millisecond
 
 // newPerfReader takes from cl what its options say about fetching.
-func newPerfReader(cl *kgo.Client, create, fromEnd bool) *perfReader {
+func newPerfReader(cl *kgo.Client, create, fromEnd, committed bool) *perfReader {
 	return &perfReader{
 		cl: cl, create: create, fromEnd: fromEnd,
-		committed:      cl.OptValue(kgo.FetchIsolationLevel) == kgo.ReadCommitted(),
+		committed:      committed,
 		maxWait:        int32(cl.OptValue(kgo.FetchMaxWait).(time.Duration).Milliseconds()),
 		minBytes:       cl.OptValue(kgo.FetchMinBytes).(int32),
 		maxBytes:       cl.OptValue(kgo.FetchMaxBytes).(int32),
@@ -235,10 +235,7 @@ func cutEntries(b []byte, from int64) (entries []record.Entry, next int64, err e
 	for len(b) > 0 {
 		e, err := record.FirstEntry(b)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			if len(entries) == 0 {
-				return nil, from, err // a first entry comes whole, whatever its size
-			}
-			break
+			break // the first partition of an answer brings a whole entry, whatever its size; those after it bring what has room
 		}
 		if err != nil {
 			return nil, from, err

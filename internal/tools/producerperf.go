@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -216,19 +217,19 @@ func readPayloads(env Env, file, delimiter string) ([][]byte, error) {
 	return payloads, nil
 }
 
-// payload makes the value of a record.
-func (o *perfOptions) payload(random *splittableRandom, i int64) []byte {
+// payload makes the value of a record, in buf if there is room.
+func (o *perfOptions) payload(buf []byte, random *splittableRandom, i int64) []byte {
 	switch {
 	case o.payloads != nil:
 		return o.payloads[random.below(int32(len(o.payloads)))]
 	case o.size > 0:
-		b := make([]byte, o.size)
+		b := slices.Grow(buf[:0], o.size)[:o.size]
 		for j := range b {
 			b[j] = byte('A' + random.below(26))
 		}
 		return b
 	}
-	return strconv.AppendInt(nil, i, 10)
+	return strconv.AppendInt(buf[:0], i, 10)
 }
 
 // A splittableRandom gives the numbers of Java's class of that name, so that payloads are the same in every run, and Kafka's.
@@ -265,7 +266,7 @@ func producerPerf(env Env, o *perfOptions) error {
 	}
 	// Java's batches end at batch.size, unless a single record is larger.
 	c.maxRequest = max(c.maxRequest, 1)
-	largest := int64(o.size)
+	largest := max(int64(o.size), 20) // 20: a number
 	for _, p := range o.payloads {
 		largest = max(largest, int64(len(p)))
 	}
@@ -281,6 +282,7 @@ func producerPerf(env Env, o *perfOptions) error {
 	run := &perfRun{env: env, o: o, producer: &consoleProducer{env: env, config: c, cl: cl}}
 	signals := env.interrupted()
 	ctx, cancel := context.WithCancel(context.Background())
+	run.largest = largest
 	done := make(chan error, 1)
 	go func() { done <- run.all(ctx) }()
 	select {

@@ -14,11 +14,11 @@ import (
 func TestPerfPayloads(t *testing.T) {
 	o, random := &perfOptions{size: 8}, &splittableRandom{}
 	for i, want := range []string{"YQHHNEBS", "EPDNSEIF", "GAMSUJXK", "OLTXSPLG"} {
-		if got := string(o.payload(random, int64(i))); got != want {
+		if got := string(o.payload(nil, random, int64(i))); got != want {
 			t.Errorf("payload %d is %s, want %s", i, got, want)
 		}
 	}
-	if got := string((&perfOptions{monotonic: true}).payload(random, 12)); got != "12" {
+	if got := string((&perfOptions{monotonic: true}).payload(nil, random, 12)); got != "12" {
 		t.Errorf("monotonic: %s", got)
 	}
 }

@@ -16,6 +16,8 @@ type perfRun struct {
 	env      Env
 	o        *perfOptions
 	producer *consoleProducer
+	largest  int64       // bytes of a value
+	sender   *perfSender // nil: franz-go's producer sends
 
 	// answered is closed by the first answer. Until then franz-go does not know how a request to this broker is laid out,
 	// takes the largest layout for granted, and ends its batches some records too early.
@@ -42,6 +44,11 @@ func (p *perfRun) all(ctx context.Context) error {
 	p.first, p.answered = answered, sync.OnceFunc(func() { close(answered) })
 	start := time.Now()
 	p.stats = newPerfStats(o.records, o.reporting, false, start)
+	if p.sender = newPerfSender(ctx, p, p.largest); p.sender != nil {
+		go p.sender.loop(ctx)
+		defer p.closeSender(ctx)
+	}
+	var buf []byte // of values that are the sender's only while it is called
 	random := &splittableRandom{}
 	var began time.Time // of the open transaction
 	open := false
@@ -50,7 +57,7 @@ func (p *perfRun) all(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		value := o.payload(random, i)
+		value := o.payload(buf, random, i)
 		if o.transactional != "" && !open {
 			if err := cl.BeginTransaction(); err != nil {
 				return asJava(err)
@@ -63,6 +70,14 @@ func (p *perfRun) all(ctx context.Context) error {
 			p.steady = newPerfStats(o.records-o.warmup, o.reporting, true, sent)
 			p.stats.silent = true
 			p.mu.Unlock()
+		}
+		if p.sender != nil {
+			if o.payloads == nil {
+				buf = value
+			}
+			p.sender.add(ctx, i, value, sent)
+			p.throttle(ctx, start, i)
+			continue
 		}
 		p.send(ctx, value, sent)
 		if handed < p.producer.config.batchSize {
@@ -83,6 +98,10 @@ func (p *perfRun) all(ctx context.Context) error {
 			return err
 		}
 	}
+	p.closeSender(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := cl.Flush(ctx); err != nil {
 		return asJava(err)
 	}
@@ -96,6 +115,14 @@ func (p *perfRun) all(ctx context.Context) error {
 		p.printMetrics()
 	}
 	return nil
+}
+
+// closeSender waits for the answers to all that the sender has.
+func (p *perfRun) closeSender(ctx context.Context) {
+	if p.sender != nil {
+		p.sender.close(ctx)
+		p.sender = nil
+	}
 }
 
 // initTransactions asks for the transactional id's producer id, for max.block.ms at most.
@@ -171,10 +198,14 @@ func (p *perfRun) throttle(ctx context.Context, start time.Time, sent int64) {
 	if wait < time.Millisecond {
 		return
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(wait):
+	if p.sender != nil {
+		if lingers, ok := p.sender.lingers(time.Now()); ok && lingers < wait {
+			pause(ctx, lingers)
+			p.sender.flush(ctx)
+			wait -= max(lingers, 0)
+		}
 	}
+	pause(ctx, wait)
 }
 
 // latencySamplesMax bounds how many latencies are kept: of more records, every nth.
