@@ -98,6 +98,7 @@ func commands() []command {
 		{"kafka-metadata-quorum", "show the quorum of the controllers, add a controller and take one off", kafkaMetadataQuorum},
 		{"kafka-producer-perf-test", "write many records and measure it", kafkaProducerPerfTest},
 		{"kafka-reassign-partitions", "move partitions between brokers and directories", kafkaReassignPartitions},
+		{"kafka-replica-verification", "check that the replicas of partitions hold the same", kafkaReplicaVerification},
 		{"kafka-server-start", "run a node", kafkaServerStart},
 		{"kafka-server-stop", "stop the nodes of this machine cleanly", kafkaServerStop},
 		{"kafka-share-groups", "list, describe, delete and move share groups", kafkaShareGroups},
