@@ -21,6 +21,29 @@ type admin struct {
 	serving sync.WaitGroup
 }
 
+const (
+	// adminAtOnce are the requests for metrics and explanations that are answered at once; others are told to come again. Each may
+	// read some of a log, and make an answer of many rows.
+	adminAtOnce = 4
+	// adminWriteTimeout is how long a client may take to read an answer.
+	adminWriteTimeout = time.Minute
+)
+
+// atMost has a handler serve so many requests at once.
+func atMost(requests int, h http.Handler) http.Handler {
+	turns := make(chan struct{}, requests)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			h.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, fmt.Sprintf("%d requests are being answered: come again in a second", requests), http.StatusServiceUnavailable)
+		}
+	})
+}
+
 // startAdmin listens on admin.listener; without one it returns nil, which is an admin that serves nobody. A second node on a machine
 // that was told nothing finds the default port taken: that is no reason not to serve clients.
 func startAdmin(n *Node) (*admin, error) {
@@ -39,10 +62,12 @@ func startAdmin(n *Node) (*admin, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{}))
 	n.explainRoutes(mux)
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /groups/events", n.showGroupEvents)
 	mux.HandleFunc("GET /groups/lag", n.showLags)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	root := http.NewServeMux()
+	root.Handle("/", atMost(adminAtOnce, mux))
+	root.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	root.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !n.ready.Load() {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
@@ -53,7 +78,9 @@ func startAdmin(n *Node) (*admin, error) {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	a := &admin{address: l.Addr(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}
+	a := &admin{address: l.Addr(), server: &http.Server{
+		Handler: root, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: adminWriteTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}}
 	a.serving.Go(func() {
 		if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			n.log.Error("the admin listener ended", "error", err)

@@ -439,7 +439,7 @@ func (i *importer) lastImported(ctx context.Context, admin *kadm.Client, job imp
 	to := end
 	for window := int64(resumeWindow); !found && to > start; window *= resumeGrowth {
 		from := max(start, to-window)
-		if last, found, err = i.lastWithin(ctx, job, from, to); err != nil {
+		if last, found, err = i.lastWithin(ctx, admin, job, from, to); err != nil {
 			return last, false, err
 		}
 		to = from
@@ -482,7 +482,7 @@ func (i *importer) askBounds(ctx context.Context, admin *kadm.Client, partition 
 }
 
 // lastWithin finds the last record of the job's source among those from one offset up to another.
-func (i *importer) lastWithin(ctx context.Context, job importJob, from, to int64) (last importedAt, found bool, err error) {
+func (i *importer) lastWithin(ctx context.Context, admin *kadm.Client, job importJob, from, to int64) (last importedAt, found bool, err error) {
 	consumer, err := kgo.NewClient(append(slices.Clone(i.conn),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{i.topic: {job.partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -492,6 +492,7 @@ func (i *importer) lastWithin(ctx context.Context, job importJob, from, to int64
 		return last, false, err
 	}
 	defer consumer.Close()
+	silences := 0
 	for next := from; next < to; {
 		poll, cancel := context.WithTimeout(ctx, resumePatience)
 		fetches := consumer.PollFetches(poll)
@@ -501,8 +502,17 @@ func (i *importer) lastWithin(ctx context.Context, job importJob, from, to int64
 			return last, false, ctx.Err()
 		}
 		if silent {
-			return last, found, nil // the last offsets have no records any more
+			// The last offsets may have no records any more, or the broker hangs; to begin too early would write records twice. So it
+			// is asked for something else, and if it answers, once more for records.
+			if silences++; silences > 1 {
+				return last, found, nil
+			}
+			if _, _, err := i.bounds(ctx, admin, job.partition); err != nil {
+				return last, false, err
+			}
+			continue
 		}
+		silences = 0
 		if err := fetches.Err(); err != nil {
 			return last, false, err
 		}
