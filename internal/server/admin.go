@@ -60,7 +60,7 @@ func startAdmin(n *Node) (*admin, error) {
 		return nil, nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	n.explainRoutes(mux)
 	mux.HandleFunc("GET /groups/events", n.showGroupEvents)
 	mux.HandleFunc("GET /groups/lag", n.showLags)

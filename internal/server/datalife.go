@@ -47,7 +47,7 @@ func (dataLife) Describe(chan<- *prometheus.Desc) {}
 
 func (c dataLife) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+		ch <- constMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, s := range c.node.logs.DiskStates() {
 		full := 0.0
@@ -110,7 +110,7 @@ func (c dataLife) collectFuture(ch chan<- prometheus.Metric) {
 	}
 	for desc, counts := range map[*prometheus.Desc]map[string]int64{c.future: taken, c.futureRefused: refused} {
 		for topic, n := range counts {
-			ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), topic)
+			ch <- constMetric(desc, prometheus.CounterValue, float64(n), topic)
 		}
 	}
 }

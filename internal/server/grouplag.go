@@ -188,7 +188,7 @@ func (m *lagMetrics) Describe(chan<- *prometheus.Desc) {}
 
 func (m *lagMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+		ch <- constMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	lags, complete := m.node.groupLags(groupSeriesMax, "")
 	for _, l := range lags {

@@ -63,7 +63,14 @@ func TestGroupLag(t *testing.T) {
 		}
 		return string(text)
 	}
+	// Kafka's names of groups are any bytes. None of them may blind the metrics, or pass for another.
+	for _, group := range []string{"bad\xff", "bad\xfe", "bad\ufffd", `"bad\xff"`} {
+		c.ask(commitOf(group, "t", 2))
+	}
 	text := get("/metrics")
+	if n := strings.Count(text, "quire_group_committed_offset{"); n != 6 {
+		t.Errorf("the committed offsets of %d groups, want 6", n)
+	}
 	for _, want := range []string{`quire_group_lag_records{group="g",partition="0",topic="t"} 7`, `quire_group_committed_offset{group="h",partition="0",topic="t"} 2`, "quire_group_lag_complete 1"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the metrics lack %s", want)

@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -72,11 +74,28 @@ func newMetrics(n *Node) *metrics {
 // Describe makes the collector an unchecked one: its series depend on what partitions there are.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
+// constMetric is a metric of now. Labels are names that clients chose, of any bytes.
+func constMetric(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) prometheus.Metric {
+	for i, l := range labels {
+		labels[i] = label(l)
+	}
+	return prometheus.MustNewConstMetric(d, kind, v, labels...)
+}
+
+// label is a name as Prometheus takes it: what is not UTF-8 is quoted with escapes, and so is what would look like it, so that no two
+// names become one.
+func label(name string) string {
+	if utf8.ValidString(name) && !strings.HasPrefix(name, `"`) {
+		return name
+	}
+	return strconv.QuoteToASCII(name)
+}
+
 // Collect reads what the node knows anyway.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	n := m.node
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+		ch <- constMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	img := n.controller.Image()
 	partitions := n.replicas.Partitions()
