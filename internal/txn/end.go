@@ -46,7 +46,8 @@ func (s *Shard) EndTxn(now time.Time, req End, freshID int64, reply func(Ended))
 		return fail(codeInvalidMapping)
 	}
 	switch {
-	case !v2 && !current,
+	case t.fenced(),
+		!v2 && !current,
 		v2 && (t.state == Ongoing || t.state == Empty) && !current,
 		v2 && t.state.prepared() && !again,
 		v2 && !current && !again:

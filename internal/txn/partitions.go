@@ -58,7 +58,7 @@ func (s *Shard) owned(p Producer) (*transaction, int16) {
 		return nil, codeConcurrent
 	case p.ID != t.producerID:
 		return nil, codeInvalidMapping
-	case p.Epoch != t.epoch:
+	case p.Epoch != t.epoch || t.fenced():
 		return nil, codeProducerFenced
 	}
 	return t, 0

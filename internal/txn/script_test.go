@@ -12,9 +12,9 @@ import (
 	"github.com/quire-log/quire/internal/kmeta"
 )
 
-// TestScripts runs the conversations in testdata.
+// TestScripts runs the conversations in testdata/script.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
 		b := newBench(t)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			b.t = t

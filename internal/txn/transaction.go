@@ -50,6 +50,10 @@ type transit struct {
 // exhaustedEpoch tells whether the next InitProducerId needs another producer id.
 func (t *transit) exhaustedEpoch() bool { return t.epoch >= exhausted }
 
+// fenced tells whether the epochs ran out by fencing the last of them. Nobody was given the epoch that did: who names it guesses, and who
+// names the one before must not go on with it.
+func (t *transit) fenced() bool { return t.epoch > exhausted && !t.state.prepared() }
+
 func (t *transit) startTime() time.Time { return time.UnixMilli(t.start) }
 
 // has tells whether the transaction has a partition.
