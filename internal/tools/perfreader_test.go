@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/quire-log/quire/quiretest"
 )
@@ -57,7 +58,8 @@ func TestConsumerPerfCounts(t *testing.T) {
 // transact writes n records of 5 bytes in a transaction and ends it.
 func transact(t *testing.T, address, topic string, end kgo.TransactionEndTry, n int) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("perf-reader"))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("perf-reader"),
+		kgo.MaxVersions(kversion.V3_9_0())) // see importer.producerFor
 	if err != nil {
 		t.Fatal(err)
 	}
