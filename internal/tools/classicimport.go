@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -405,6 +406,21 @@ func (b *importBatch) send() error {
 		return errors.Join(first, b.producer.EndTransaction(b.ctx, kgo.TryAbort))
 	}
 	if err := b.producer.EndTransaction(b.ctx, kgo.TryCommit); err != nil {
+		return fmt.Errorf("the transaction of %d messages, which may count or not: %w", len(b.records), err)
+	}
+	// franz-go now and then ends nothing and says nothing. To ask for the same end again does no harm.
+	id, epoch, err := b.producer.ProducerID(b.ctx)
+	if err != nil {
+		return err
+	}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.TransactionalID, _ = b.producer.OptValue(kgo.TransactionalID).(string)
+	end.ProducerID, end.ProducerEpoch, end.Commit = id, epoch, true
+	resp, err := end.RequestWith(b.ctx, b.producer)
+	if err == nil && resp.ErrorCode != kerr.ConcurrentTransactions.Code { // that: its markers are being written
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
 		return fmt.Errorf("the transaction of %d messages, which may count or not: %w", len(b.records), err)
 	}
 	b.sent += int64(len(b.records))
