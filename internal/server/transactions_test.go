@@ -37,6 +37,18 @@ func newClient(t testing.TB, n *Node, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
+// end ends the transaction in which c had records taken for topic. See endTransaction of package tools for what it waits for.
+func end(ctx context.Context, c *kgo.Client, topic string, how kgo.TransactionEndTry) error {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		if leader, _, _ := c.PartitionLeader(topic, 0); leader != -1 {
+			return c.EndTransaction(ctx, how)
+		}
+		if time.Since(begin) > 20*time.Second {
+			return fmt.Errorf("the client does not know %s after 20 s", topic)
+		}
+	}
+}
+
 // committed reads a topic to its end as read_committed consumers do.
 func committed(t testing.TB, n *Node, topic string, want int) []string {
 	t.Helper()
@@ -85,7 +97,7 @@ func TestCommitAndAbort(t *testing.T) {
 				if err := c.BeginTransaction(); err != nil {
 					t.Fatal(err)
 				}
-				end := kgo.TransactionEndTry(i%3 > 0)
+				how := kgo.TransactionEndTry(i%3 > 0)
 				for j := range 5 {
 					value := fmt.Sprint(i, ".", j)
 					c.Produce(ctx, &kgo.Record{Key: []byte(value), Value: []byte(value)}, func(_ *kgo.Record, err error) {
@@ -93,14 +105,14 @@ func TestCommitAndAbort(t *testing.T) {
 							t.Error(err)
 						}
 					})
-					if end == kgo.TryCommit {
+					if how == kgo.TryCommit {
 						want = append(want, value)
 					}
 				}
 				if err := c.Flush(ctx); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.EndTransaction(ctx, end); err != nil {
+				if err := end(ctx, c, "t", how); err != nil {
 					t.Fatalf("transaction %d: %v", i, err)
 				}
 			}
@@ -125,10 +137,10 @@ func TestCommitAndAbort(t *testing.T) {
 			if err := d.ProduceSync(ctx, kgo.StringRecord("kept")).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.EndTransaction(ctx, kgo.TryCommit); err == nil {
+			if err := end(ctx, c, "t", kgo.TryCommit); err == nil {
 				t.Error("a fenced producer commits")
 			}
-			if err := d.EndTransaction(ctx, kgo.TryCommit); err != nil {
+			if err := end(ctx, d, "t", kgo.TryCommit); err != nil {
 				t.Fatal(err)
 			}
 			if got := committed(t, n, "t", len(want)+1); !slices.Contains(got, "kept") || slices.Contains(got, "lost") {
@@ -216,7 +228,7 @@ func TestDecisionOutlivesTheNode(t *testing.T) {
 		want := "PrepareAbort" // by its timeout
 		if commit {
 			want = "PrepareCommit"
-			if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+			if err := end(t.Context(), c, "t", kgo.TryCommit); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -395,7 +407,7 @@ func BenchmarkTransactions(b *testing.B) {
 							err = c.ProduceSync(context.Background(), &kgo.Record{Partition: int32(i), Value: []byte("v")}).FirstErr()
 						}
 						if err == nil {
-							err = c.EndTransaction(context.Background(), kgo.TryCommit)
+							err = end(context.Background(), c, "t", kgo.TryCommit)
 						}
 						if err != nil {
 							done <- err

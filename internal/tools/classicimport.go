@@ -15,8 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -191,9 +189,6 @@ func (i *importer) run(ctx context.Context, jobs []importJob) (err error) {
 // an earlier run has left open: that run's last batch counts then or does not, and can no longer come.
 func (i *importer) producerFor(ctx context.Context, job importJob) (*kgo.Client, error) {
 	producer, err := kgo.NewClient(append(slices.Clone(i.conn),
-		// With the transactions of KIP-890 franz-go now and then takes a produce that succeeded for none, and aborts what it was told
-		// to commit, without an error (v1.22.3). Before them a partition is added to its transaction first, and counts.
-		kgo.MaxVersions(kversion.V3_9_0()),
 		kgo.TransactionalID(fmt.Sprintf("quire-classic-import-%s-%d-%s", i.topic, job.partition, job.name)),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -405,22 +400,7 @@ func (b *importBatch) send() error {
 	if first != nil {
 		return errors.Join(first, b.producer.EndTransaction(b.ctx, kgo.TryAbort))
 	}
-	if err := b.producer.EndTransaction(b.ctx, kgo.TryCommit); err != nil {
-		return fmt.Errorf("the transaction of %d messages, which may count or not: %w", len(b.records), err)
-	}
-	// franz-go now and then ends nothing and says nothing. To ask for the same end again does no harm.
-	id, epoch, err := b.producer.ProducerID(b.ctx)
-	if err != nil {
-		return err
-	}
-	end := kmsg.NewPtrEndTxnRequest()
-	end.TransactionalID, _ = b.producer.OptValue(kgo.TransactionalID).(string)
-	end.ProducerID, end.ProducerEpoch, end.Commit = id, epoch, true
-	resp, err := end.RequestWith(b.ctx, b.producer)
-	if err == nil && resp.ErrorCode != kerr.ConcurrentTransactions.Code { // that: its markers are being written
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	if err != nil {
+	if err := endTransaction(b.ctx, b.producer, b.topic, kgo.TryCommit); err != nil {
 		return fmt.Errorf("the transaction of %d messages, which may count or not: %w", len(b.records), err)
 	}
 	b.sent += int64(len(b.records))

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/quire-log/quire/internal/tools"
 	"github.com/quire-log/quire/quiretest"
 )
 
@@ -58,8 +58,7 @@ func TestConsumerPerfCounts(t *testing.T) {
 // transact writes n records of 5 bytes in a transaction and ends it.
 func transact(t *testing.T, address, topic string, end kgo.TransactionEndTry, n int) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("perf-reader"),
-		kgo.MaxVersions(kversion.V3_9_0())) // see importer.producerFor
+	cl, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("perf-reader"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +72,7 @@ func transact(t *testing.T, address, topic string, end kgo.TransactionEndTry, n 
 			t.Fatal(err)
 		}
 	}
-	if err := cl.EndTransaction(ctx, end); err != nil {
+	if err := tools.EndTransaction(ctx, cl, topic, end); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -180,7 +180,16 @@ func (p *perfRun) commit(ctx context.Context) error {
 	if err := p.producer.cl.Flush(ctx); err != nil {
 		return asJava(err)
 	}
-	if err := p.producer.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	p.mu.Lock()
+	taken := p.stats.count > 0
+	p.mu.Unlock()
+	err := error(nil)
+	if taken {
+		err = endTransaction(ctx, p.producer.cl, p.o.topic, kgo.TryCommit)
+	} else {
+		err = p.producer.cl.EndTransaction(ctx, kgo.TryCommit)
+	}
+	if err != nil {
 		return asJava(err)
 	}
 	return nil

@@ -1,0 +1,4 @@
+package tools
+
+// EndTransaction is for the tests outside the package.
+var EndTransaction = endTransaction
