@@ -137,7 +137,6 @@ func (m *metrics) measure(key kmsg.Key, handle wire.Handler) wire.Handler {
 	requests, closed := m.requests.WithLabelValues(name), m.closed.WithLabelValues(name)
 	in, out, seconds := m.bytesIn.WithLabelValues(name), m.bytesOut.WithLabelValues(name), m.seconds.WithLabelValues(name)
 	return func(ctx context.Context, req *wire.Request) wire.Response {
-		begin := time.Now()
 		in.Add(float64(len(req.Body)))
 		resp := handle(ctx, req)
 		requests.Inc()
@@ -147,7 +146,7 @@ func (m *metrics) measure(key kmsg.Key, handle wire.Handler) wire.Handler {
 		if _, closes := resp.Closes(); closes {
 			closed.Inc()
 		}
-		seconds.Observe(time.Since(begin).Seconds())
+		seconds.Observe(time.Since(req.Received).Seconds())
 		return resp
 	}
 }

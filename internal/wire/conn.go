@@ -64,6 +64,8 @@ type Conn struct {
 	tryRead func(fd uintptr) bool // c.readSocket, made once
 	readErr error
 	trySend func(fd uintptr) bool // c.sendSocket
+	unsent  []byte                // what it is to send
+	more    bool                  // at once more will follow
 	sendErr error
 	first   [4]byte // where a connection that is no socket waits for its next request
 
@@ -284,34 +286,6 @@ func (c *Conn) fill() error {
 	return err
 }
 
-// readSocket tries to read; false: nothing is there yet. A net.Conn would want the buffer before it waits, and keep it.
-func (c *Conn) readSocket(fd uintptr) bool {
-	b := c.in
-	if b == nil {
-		b = getBuffer(classSize(c.class))
-	}
-	n, err := syscall.Read(int(fd), b.b[c.w:])
-	for err == syscall.EINTR {
-		n, err = syscall.Read(int(fd), b.b[c.w:])
-	}
-	if n > 0 {
-		c.in = b
-		c.w += n
-		c.high = max(c.high, c.w)
-		return true
-	}
-	if c.in == nil {
-		putBuffer(b)
-	}
-	if err == syscall.EAGAIN {
-		return false
-	}
-	if c.readErr = err; err == nil {
-		c.readErr = io.EOF
-	}
-	return true
-}
-
 // answer handles one request, and gathers or sends its answer.
 func (c *Conn) answer(frame []byte) error {
 	if c.session != nil && c.session.raw {
@@ -343,8 +317,9 @@ func (c *Conn) answer(frame []byte) error {
 			return err
 		}
 	}
-	c.enter(handling)
 	req.Received = time.Now()
+	c.since.Store(int64(req.Received.Sub(c.server.start)))
+	c.phase.Store(handling)
 	resp := api.Handle(c.ctx, req)
 	defer resp.done()
 	switch resp.kind {
@@ -499,39 +474,23 @@ func (c *Conn) flush() error {
 func (c *Conn) flushBefore() error {
 	if c.raw != nil && len(c.out) > 0 {
 		c.enter(writing)
-		c.sendErr = nil
-		err := c.raw.Write(c.trySend)
-		if err == nil {
-			err = c.sendErr
-		}
-		if err != nil {
+		if err := c.send(c.out, true); err != nil {
 			return fmt.Errorf("%w: %w", errFlushed, err)
 		}
+		c.out = c.out[:0]
 	}
 	return c.flush()
 }
 
-// sendSocket tries to send what is gathered; false: there is no room yet.
-func (c *Conn) sendSocket(fd uintptr) bool {
-	for len(c.out) > 0 {
-		n, err := sendMore(int(fd), c.out)
-		switch {
-		case n > 0:
-			c.out = c.out[n:]
-		case err == syscall.EINTR:
-		case err == syscall.EAGAIN:
-			return false
-		default:
-			c.sendErr = err
-			return true
-		}
-	}
-	return true
-}
-
 func (c *Conn) write(p []byte) error {
 	c.enter(writing)
-	if _, err := c.nc.Write(p); err != nil {
+	var err error
+	if c.raw != nil && len(p) <= briefMax {
+		err = c.send(p, false)
+	} else {
+		_, err = c.nc.Write(p)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", errFlushed, err)
 	}
 	return nil
