@@ -11,38 +11,67 @@ const completionAbout = `Example:
 
 Usage: quire completion bash|zsh|fish
 
-Prints what makes a shell complete quire's commands, and the options and files of each, when it is read at the shell's start:
-  bash  quire completion bash > ~/.local/share/bash-completion/completions/quire
+Prints what makes a shell complete quire's commands, and the options and files of each, when it is read at the shell's start, here for
+quire and for the names that quire link makes:
+  bash  echo 'source <(quire completion bash)' >> ~/.bashrc
   zsh   quire completion zsh > "${fpath[1]}/_quire"
-  fish  quire completion fish > ~/.config/fish/completions/quire.fish
+  fish  quire completion fish > ~/.config/fish/conf.d/quire.fish
 `
 
-// completionScripts ask the program itself, so that they need not be made anew with each version.
+// completionScripts ask the program itself, so that they need not be made anew with each version. Called by the name of a tool, they
+// ask the quire that stands in the path. NAMES is where the names of the tools go.
 var completionScripts = map[string]string{
 	"bash": `# bash completion of quire
 _quire() {
-	local words
-	words=$("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-	COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
-	[ ${#COMPREPLY[@]} -gt 0 ] || compopt -o default 2>/dev/null
+	local quire=$1 line=("${COMP_WORDS[@]:1:COMP_CWORD}") words
+	case ${1##*/} in kafka-*) quire=quire line=("${1##*/}" "${line[@]}");; esac
+	words=$("$quire" completion words -- "${line[@]}" 2>/dev/null)
+	COMPREPLY=($(compgen -W "$words" -- "$2"))
 }
-complete -F _quire quire
+complete -o bashdefault -o default -F _quire quire NAMES
 `,
-	"zsh": `#compdef quire
+	"zsh": `#compdef quire NAMES
 _quire() {
-	local -a found
-	found=(${(f)"$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+	local quire=${(Q)words[1]}
+	local -a found line
+	line=("${(@Q)words[2,CURRENT]}")
+	case ${quire:t} in kafka-*) line=("${quire:t}" "${line[@]}") quire=quire;; esac
+	found=(${(f)"$("$quire" completion words -- "${line[@]}" 2>/dev/null)"})
 	if (( $#found )); then compadd -a found; else _files; fi
 }
-if [ "$funcstack[1]" = _quire ]; then _quire "$@"; else compdef _quire quire; fi
+if [ "$funcstack[1]" = _quire ]; then _quire "$@"; else compdef _quire quire NAMES; fi
 `,
 	"fish": `# fish completion of quire
-function __quire_words
-	set -l all (commandline -opc) (commandline -ct)
-	$all[1] completion words -- $all[2..-1] 2>/dev/null
+function __quire_complete
+	set -l quire (commandline -opc)[1]
+	set -l line (commandline -opc)[2..-1] (commandline -ct)
+	set -l name (string replace -r '.*/' '' -- $quire)
+	if string match -q 'kafka-*' -- $name
+		set line $name $line
+		set quire quire
+	end
+	set -l found (command $quire completion words -- $line 2>/dev/null)
+	if set -q found[1]
+		printf '%s\n' $found
+	else
+		__fish_complete_path (commandline -ct)
+	end
 end
-complete -c quire -a '(__quire_words)'
+for name in quire NAMES
+	complete -c $name -f -a '(__quire_complete)'
+end
 `,
+}
+
+// completionScript is what a shell reads; "" if it is none of those known.
+func completionScript(shell string) string {
+	var names []string
+	for _, c := range commands() {
+		if strings.HasPrefix(c.name, toolPrefix) {
+			names = append(names, c.name, c.name+".sh")
+		}
+	}
+	return strings.ReplaceAll(completionScripts[shell], "NAMES", strings.Join(names, " "))
 }
 
 // quireCompletion is `quire completion`.
@@ -58,10 +87,14 @@ func quireCompletion(env Env, args []string) int {
 	if !ok {
 		return code
 	}
-	if len(words) != 1 || completionScripts[words[0]] == "" {
+	var script string
+	if len(words) == 1 {
+		script = completionScript(words[0])
+	}
+	if script == "" {
 		return c.misuse("bash, zsh or fish?")
 	}
-	fmt.Fprint(env.Stdout, completionScripts[words[0]])
+	fmt.Fprint(env.Stdout, script)
 	return exitGood
 }
 
@@ -70,7 +103,9 @@ func completions(words []string) []string {
 	if len(words) == 0 {
 		return nil
 	}
-	last := words[len(words)-1]
+	name, last := strings.TrimSuffix(words[0], ".sh"), words[len(words)-1]
+	between := words[1:max(1, len(words)-1)]
+	sub := slices.IndexFunc(between, func(w string) bool { return slices.Contains(wordsOf(name), w) })
 	var all []string
 	switch {
 	case len(words) == 1:
@@ -78,36 +113,66 @@ func completions(words []string) []string {
 			all = append(all, c.name)
 		}
 	case strings.HasPrefix(last, "-"):
-		all = optionsOf(words[0], words[1])
-	case len(words) == 2:
-		all = slices.Clone(wordsOf[words[0]])
+		word := ""
+		if sub >= 0 {
+			word = between[sub]
+		}
+		all = optionsOf(name, word)
+	case sub < 0 && (len(between) == 0 || !strings.HasPrefix(between[len(between)-1], "-")): // behind an option its value stands
+		all = wordsOf(name)
 	}
-	return slices.DeleteFunc(all, func(w string) bool { return !strings.HasPrefix(w, last) })
+	return slices.DeleteFunc(slices.Clone(all), func(w string) bool { return !strings.HasPrefix(w, last) })
 }
 
-// wordsOf are the words that may follow a command's name.
-var wordsOf = map[string][]string{
-	"config":     {"check", "show"},
-	"explain":    {"retention", "compaction", "config", "events"},
-	"completion": {"bash", "fish", "zsh"},
-	"group":      {"events", "lag", "reset"},
-	"classic":    {"append", "dump", "import", "serve", "verify"},
+// wordsOf are the words of which one follows a command's name.
+func wordsOf(name string) []string {
+	switch name {
+	case "config":
+		return []string{"check", "show"}
+	case "explain":
+		return []string{"retention", "compaction", "config", "events"}
+	case "completion":
+		return []string{"bash", "fish", "zsh"}
+	case "group":
+		return []string{"events", "lag", "reset"}
+	case "classic":
+		return []string{"append", "dump", "import", "serve", "verify"}
+	}
+	parsers := map[string]func() *argParser{
+		"kafka-cluster": clusterParser, "kafka-features": featuresParser, "kafka-metadata-quorum": metadataQuorumParser,
+		"kafka-storage": storageParser, "kafka-transactions": kafkaTransactionsParser,
+	}
+	parser, ok := parsers[name]
+	if !ok {
+		return nil
+	}
+	var words []string
+	for _, c := range parser().commands {
+		words = append(words, c.name)
+	}
+	return words
 }
 
-// optionsOf reads a command's options from its own help, or from that of the word behind it, where each has its own.
+// optionsOf reads a command's options from its own help, and from that of the word behind it, where each has its own.
 func optionsOf(name, word string) []string {
 	c, ok := lookup(name)
 	if !ok || name == "completion" {
 		return nil
 	}
-	if (name == "group" || name == "classic") && slices.Contains(wordsOf[name], word) {
-		return optionsIn(c, word, "--help")
+	var options []string
+	switch {
+	case word != "" && strings.HasPrefix(name, toolPrefix):
+		options = append(optionsIn(c, "--help"), optionsIn(c, word, "--help")...)
+	case word != "" && (name == "group" || name == "classic"):
+		options = optionsIn(c, word, "--help")
+	default:
+		options = optionsIn(c, "--help")
 	}
-	options := optionsIn(c, "--help")
 	if len(options) == 0 { // kafka-e2e-latency takes a word alone for the old form of its command line
 		options = optionsIn(c, "--topic=x", "--help")
 	}
-	return options
+	slices.Sort(options)
+	return slices.Compact(options)
 }
 
 // optionsIn reads the options in what a command prints.
@@ -125,6 +190,5 @@ func optionsIn(c command, args ...string) (options []string) {
 			}
 		}
 	}
-	slices.Sort(options)
-	return slices.Compact(options)
+	return options
 }

@@ -138,7 +138,7 @@ func (c *consoleConsumer) run(ctx context.Context, config *consumerConfig) error
 		if fetches.NumRecords() > 0 {
 			deadline = time.Now().Add(c.o.timeout)
 		}
-		fatal := c.fatal(fetches)
+		fatal := fetchFatal(c.o.group, fetches)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -186,26 +186,33 @@ func (c *consoleConsumer) closed() bool {
 	return true
 }
 
-// fatal returns the error of a fetch that will not pass by itself.
-func (c *consoleConsumer) fatal(fetches kgo.Fetches) *javaError {
+// fetchFatal returns the first error of a poll that will not pass by itself, nil if there is none.
+func fetchFatal(group string, fetches kgo.Fetches) *javaError {
 	for _, failed := range fetches.Errors() {
-		e, ok := errors.AsType[*kerr.Error](failed.Err)
-		if !ok || e.Retriable {
-			continue
+		if e := consumerFatal(group, failed.Topic, failed.Err); e != nil {
+			return e
 		}
-		switch e.Code {
-		case kerr.InvalidTopicException.Code:
-			return throw(errorClass(e), "Invalid topics: ["+failed.Topic+"]")
-		case kerr.TopicAuthorizationFailed.Code:
-			return throw(errorClass(e), "Not authorized to access topics: ["+failed.Topic+"]")
-		case kerr.GroupAuthorizationFailed.Code:
-			return throw(errorClass(e), "Not authorized to access group: "+c.o.group)
-		case kerr.OffsetOutOfRange.Code:
-			continue // franz-go begins anew by auto.offset.reset
-		}
-		return brokerError(e.Code, nil)
 	}
 	return nil
+}
+
+// consumerFatal is what Java's consumer says of a broker's error that will not pass by itself, nil otherwise.
+func consumerFatal(group, topic string, err error) *javaError {
+	e, ok := errors.AsType[*kerr.Error](err)
+	if !ok || e.Retriable {
+		return nil
+	}
+	switch e.Code {
+	case kerr.InvalidTopicException.Code:
+		return throw(errorClass(e), "Invalid topics: ["+topic+"]")
+	case kerr.TopicAuthorizationFailed.Code:
+		return throw(errorClass(e), "Not authorized to access topics: ["+topic+"]")
+	case kerr.GroupAuthorizationFailed.Code:
+		return throw(errorClass(e), "Not authorized to access group: "+group)
+	case kerr.OffsetOutOfRange.Code:
+		return nil // a consumer begins anew by auto.offset.reset
+	}
+	return brokerError(e.Code, nil)
 }
 
 // subscription says what to read and from where: one partition, or all partitions of topics, with or without a group.

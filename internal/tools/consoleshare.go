@@ -195,11 +195,11 @@ func consumeShare(env Env, o *consoleShareOptions) (code int, err error) {
 	return 0, err
 }
 
-// leaveShare sends what was acknowledged and leaves the group, if there is anybody to tell.
+// leaveShare leaves the group, if there is anybody to tell. The sessions with brokers end with what was acknowledged; all else is
+// delivered anew.
 func leaveShare(cl *kgo.Client, reached bool) {
 	if reached {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		_ = cl.FlushAcks(ctx) // what is not acknowledged is delivered anew
 		_ = cl.LeaveGroupContext(ctx)
 		cancel()
 	}
@@ -230,6 +230,11 @@ func (c *consoleShareConsumer) run(ctx context.Context) error {
 		fetches := c.cl.PollRecords(poll, want)
 		late := poll.Err() != nil
 		cancel()
+		if c.o.most >= 0 && c.count+int64(fetches.NumRecords()) >= c.o.most {
+			// What is acknowledged goes out with the next fetch, and what was released would come with its answer, to be released
+			// once more: a delivery that nobody saw.
+			c.cl.PauseFetchTopics(c.o.topic)
+		}
 		if stop, err := c.print(fetches); stop || err != nil {
 			return err
 		}

@@ -119,6 +119,27 @@ func withoutMetadata(ctx context.Context) context.Context {
 	})
 }
 
+// commitOffsets commits as Java's consumer does, and returns the first refusal, of the whole or of a partition.
+func commitOffsets(cl *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var refused error
+	cl.CommitOffsetsSync(withoutMetadata(ctx), offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+		refused = err
+		if resp == nil {
+			return
+		}
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if refused == nil {
+					refused = brokerErrorOrNil(p.ErrorCode, nil)
+				}
+			}
+		}
+	})
+	return refused
+}
+
 // group returns the options of a member of a group. Of Java's assignors the two that it offers by default are offered.
 func (config *consumerConfig) group(id string) []kgo.Opt {
 	opts := []kgo.Opt{

@@ -1,8 +1,6 @@
 package tools
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -135,28 +133,31 @@ func consumerPerf(env Env, set *joptSet) error {
 	if r.topic, r.include, err = consumerPerfTopics(set); err != nil {
 		return err
 	}
-	var opts []kgo.Opt
-	read := r.runAlone
+	// Only a group that the user names is joined: one made up for the run would be left behind on the broker.
+	opts := config.opts
+	var member *perfMember
 	if set.has("group") {
-		// Only a group that the user names is joined: one made up for the run would be left behind on the broker.
-		read = r.runGrouped
-		if opts, err = r.groupOptions(config); err != nil {
+		group, _, err := set.text("group")
+		if err != nil {
 			return err
 		}
+		member = newPerfMember(group, config)
+		opts = append(opts, member.options(r.topic, r.include)...)
 	}
 	r.start = time.Now()
 	r.reported = r.start
-	cl, err := kgo.NewClient(append(config.opts, opts...)...)
+	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return throw(kafkaException, "Failed to construct kafka consumer").because(err)
 	}
-	err = read(cl)
-	if set.has("group") && config.autoCommit && err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		err = cl.CommitUncommittedOffsets(ctx)
-		cancel()
+	if member == nil {
+		err = r.read(cl, nil)
+		cl.Close()
+	} else {
+		member.watch(cl)
+		err = r.read(cl, member)
+		member.close()
 	}
-	cl.Close()
 	if err != nil {
 		return err
 	}
@@ -217,22 +218,6 @@ func consumerPerfTopics(set *joptSet) (topic string, include *regexp.Regexp, err
 	return "", include, nil
 }
 
-// groupOptions make a client a member of the group that the user named. It commits once, at the end.
-func (r *consumerPerfRun) groupOptions(config *consumerConfig) ([]kgo.Opt, error) {
-	group, _, err := r.set.text("group")
-	if err != nil {
-		return nil, err
-	}
-	grouped := *config
-	grouped.autoCommit = false
-	opts := append(grouped.group(group), kgo.ConsumeStartOffset(config.reset), kgo.ConsumeResetOffset(config.reset), kgo.DisableFetchCRCValidation())
-	if r.include == nil {
-		return append(opts, kgo.ConsumeTopics(r.topic)), nil
-	}
-	return append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(r.include.String()),
-		kgo.ConsumeExcludeTopics("^__consumer_offsets$", "^__transaction_state$", "^__share_group_state$")), nil
-}
-
 func (r *consumerPerfRun) readNumbers() error {
 	option := "num-records"
 	if r.set.has("messages") {
@@ -262,70 +247,56 @@ func (r *consumerPerfRun) readNumbers() error {
 	return err
 }
 
-// runAlone reads without a group, until there is enough or nothing more comes in time.
-func (r *consumerPerfRun) runAlone(cl *kgo.Client) error {
+// read reads until there is enough or nothing more comes in time: everything, or what a member of a group is given.
+func (r *consumerPerfRun) read(cl *kgo.Client, member *perfMember) error {
 	reader := newPerfReader(cl, r.create, r.set.has("from-latest"), r.committed)
 	reader.topic, reader.include = r.topic, r.include
+	var changes chan perfChange
+	var failed chan error
+	if member != nil {
+		reader.own(nil, nil) // nothing yet
+		changes, failed = member.changes, member.failed
+	}
 	count := newPerfCount(r.want, r.perPoll, r.crcs)
-	ctx, cancel := context.WithCancel(context.Background())
-	out, ended := make(chan perfFetched, 1), make(chan error, 1)
-	go func() { ended <- reader.run(ctx, out) }()
-	last, over := r.start, false
+	last := r.start
+	take := func(fetched *perfFetched) error {
+		next, err := count.add(fetched)
+		last = time.Now()
+		r.records, r.bytes = count.records, count.bytes
+		if member != nil {
+			member.reached(fetched.topicPartition, next)
+		}
+		return err
+	}
+	reading := reader.start()
+	defer func() { reading.stop() }()
 	for r.records < r.want && time.Since(last) <= r.timeout {
 		idle := time.NewTimer(min(r.timeout-time.Since(last), r.interval) + time.Millisecond)
 		var err error
 		select {
-		case fetched := <-out:
-			err = count.add(&fetched)
-			last = time.Now()
-			r.records, r.bytes = count.records, count.bytes
-		case err = <-ended:
-			over = true
+		case fetched := <-reading.out:
+			err = take(&fetched)
+		case <-reading.ended:
+			err = reading.err
+		case err = <-failed:
+		case change := <-changes:
+			reading.stop()
+			if len(reading.out) > 0 {
+				fetched := <-reading.out
+				err = take(&fetched)
+			}
+			if r.joined == 0 && len(change.gained) > 0 {
+				r.joined = time.Since(r.start)
+			}
+			member.apply(change, reader)
+			reading = reader.start()
 		case <-idle.C:
 		}
 		idle.Stop()
 		if err != nil {
-			cancel()
-			if !over {
-				<-ended
-			}
 			return err
 		}
 		if now := time.Now(); r.detailed && now.Sub(r.reported) >= r.interval {
-			r.printProgress(now)
-		}
-	}
-	cancel()
-	<-ended
-	r.warn()
-	return nil
-}
-
-// runGrouped reads as a member of a group, until there is enough or nothing more comes in time.
-func (r *consumerPerfRun) runGrouped(cl *kgo.Client) error {
-	last := r.start
-	for r.records < r.want && time.Since(last) <= r.timeout {
-		ctx, cancel := context.WithTimeout(context.Background(), min(r.timeout-time.Since(last), r.interval)+time.Millisecond)
-		fetches := cl.PollFetches(ctx)
-		cancel()
-		now := time.Now()
-		before := r.records
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			for _, record := range p.Records {
-				r.bytes += int64(len(record.Key) + len(record.Value))
-			}
-			r.records += int64(len(p.Records))
-		})
-		if r.records > before {
-			if before == 0 {
-				r.joined = now.Sub(r.start) // how long the group took to give out its partitions, which the first records bound
-			}
-			last = now
-		}
-		if e := perfFatal(fetches); e != nil {
-			return e
-		}
-		if r.detailed && now.Sub(r.reported) >= r.interval {
 			r.printProgress(now)
 		}
 	}
@@ -338,20 +309,6 @@ func (r *consumerPerfRun) warn() {
 	if r.records < r.want {
 		fmt.Fprintf(r.env.Stdout, "WARNING: Exiting before consuming the expected number of records: timeout (%d ms) exceeded. You can use the --timeout option to increase the timeout.\n", r.timeout.Milliseconds())
 	}
-}
-
-// perfFatal is an error that will not pass.
-func perfFatal(fetches kgo.Fetches) error {
-	for _, failed := range fetches.Errors() {
-		if errors.Is(failed.Err, context.DeadlineExceeded) || errors.Is(failed.Err, context.Canceled) {
-			continue
-		}
-		if e := (&consoleConsumer{o: &consoleConsumerOptions{}}).fatal(kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: failed.Topic,
-			Partitions: []kgo.FetchPartition{{Partition: failed.Partition, Err: failed.Err}}}}}}); e != nil {
-			return e
-		}
-	}
-	return nil
 }
 
 // javaFixed is %.4f of Java, for which 0/0 is NaN and 1/0 Infinity.

@@ -290,7 +290,7 @@ func e2eReceive(ctx context.Context, reader *kgo.Client) (*kgo.Record, error) {
 		}
 		switch records := fetches.Records(); len(records) {
 		case 0:
-			if err := perfFatal(fetches); err != nil {
+			if err := fetchFatal("", fetches); err != nil {
 				return nil, err
 			}
 		case 1:

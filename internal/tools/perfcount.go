@@ -21,23 +21,24 @@ func newPerfCount(want, perPoll int64, crcs bool) *perfCount {
 	return &perfCount{stopAt: (want + perPoll - 1) / perPoll * perPoll, crcs: crcs}
 }
 
-// add counts the records of f until there are enough. Of a transaction, what was aborted is left out if f says what was; the records
-// that end one always are.
-func (c *perfCount) add(f *perfFetched) error {
+// add counts the records of f until there are enough, and says which offset comes after them. Of a transaction, what was aborted is
+// left out if f says what was; the records that end one always are.
+func (c *perfCount) add(f *perfFetched) (next int64, err error) {
+	next = f.from
 	aborted := map[int64]bool{} // producers, inside a transaction that was
 	pending := f.aborted        // those that begin later; brokers send them by their first offsets
 	for _, e := range f.entries {
 		if c.records >= c.stopAt {
-			return nil
+			return next, nil
 		}
 		if c.crcs {
 			if err := e.Check(); err != nil {
-				return perfCorrupt(f.topicPartition, err)
+				return next, perfCorrupt(f.topicPartition, err)
 			}
 		}
 		if e.Magic() < 2 {
 			if err := c.reader.ResetEntry(e, readMost); err != nil {
-				return perfCorrupt(f.topicPartition, err)
+				return next, perfCorrupt(f.topicPartition, err)
 			}
 		} else {
 			b := e.Batch()
@@ -49,13 +50,15 @@ func (c *perfCount) add(f *perfFetched) error {
 				if b.IsTransactional() {
 					delete(aborted, b.ProducerID()) // whichever way it ended
 				}
+				next = int64(b.LastOffset()) + 1
 				continue
 			}
 			if b.IsTransactional() && aborted[b.ProducerID()] {
+				next = int64(b.LastOffset()) + 1
 				continue
 			}
 			if err := c.reader.Reset(b, readMost); err != nil {
-				return perfCorrupt(f.topicPartition, err)
+				return next, perfCorrupt(f.topicPartition, err)
 			}
 		}
 		for c.records < c.stopAt && c.reader.Next() {
@@ -63,14 +66,18 @@ func (c *perfCount) add(f *perfFetched) error {
 			if int64(rec.Offset) < f.from {
 				continue
 			}
+			next = int64(rec.Offset) + 1
 			c.records++
 			c.bytes += int64(len(rec.Key) + len(rec.Value))
 		}
 		if err := c.reader.Err(); err != nil {
-			return perfCorrupt(f.topicPartition, err)
+			return next, perfCorrupt(f.topicPartition, err)
+		}
+		if c.records < c.stopAt {
+			next = max(next, int64(e.LastOffset())+1) // compaction leaves offsets without records at a batch's end
 		}
 	}
-	return nil
+	return next, nil
 }
 
 // perfCorrupt is what Java's consumer says of a batch that cannot be read.

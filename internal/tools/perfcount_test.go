@@ -48,18 +48,20 @@ func TestPerfCount(t *testing.T) {
 		from          int64
 		aborted       []kmsg.FetchResponseTopicPartitionAbortedTransaction
 		want, perPoll int64
-		records       int64
+		records, next int64
 	}{
-		{"all of it", 0, nil, 100, 500, 22},
-		{"committed", 0, aborted, 100, 500, 19},
-		{"from inside a compressed batch", 7, nil, 100, 500, 15},
-		{"to the end of a poll", 0, nil, 5, 4, 8},
-		{"exactly", 0, nil, 11, 1, 11},
-		{"exactly, committed", 0, aborted, 11, 1, 11},
+		{"all of it", 0, nil, 100, 500, 22, 25},
+		{"committed", 0, aborted, 100, 500, 19, 25},
+		{"from inside a compressed batch", 7, nil, 100, 500, 15, 25},
+		{"to the end of a poll", 0, nil, 5, 4, 8, 8},
+		{"exactly", 0, nil, 11, 1, 11, 11},
+		{"exactly, committed", 0, aborted, 11, 1, 11, 14},
+		{"to the end of a transaction", 0, aborted, 12, 1, 12, 15},
 	} {
 		c := newPerfCount(test.want, test.perPoll, true)
-		if err := c.add(&perfFetched{from: test.from, entries: entries, aborted: test.aborted}); err != nil {
-			t.Errorf("%s: %v", test.name, err)
+		next, err := c.add(&perfFetched{from: test.from, entries: entries, aborted: test.aborted})
+		if err != nil || next != test.next {
+			t.Errorf("%s: next %d, %v; want %d", test.name, next, err, test.next)
 		}
 		if c.records != test.records || c.bytes != 5*test.records {
 			t.Errorf("%s: %d records of %d bytes, want %d of 5 each", test.name, c.records, c.bytes, test.records)
@@ -71,11 +73,11 @@ func TestPerfCountChecks(t *testing.T) {
 	e := perfBatch(t, 0, 2, record.None, -1, 0)
 	e[len(e)-2] ^= 1 // in a value, so that only the checksum tells
 	f := &perfFetched{topicPartition: topicPartition{"t", 3}, entries: []record.Entry{e}}
-	if err := newPerfCount(5, 1, true).add(f); err == nil || !strings.Contains(err.Error(), "t-3") {
+	if _, err := newPerfCount(5, 1, true).add(f); err == nil || !strings.Contains(err.Error(), "t-3") {
 		t.Errorf("a damaged batch: %v", err)
 	}
 	c := newPerfCount(5, 1, false)
-	if err := c.add(f); err != nil || c.records != 2 {
+	if _, err := c.add(f); err != nil || c.records != 2 {
 		t.Errorf("check.crcs=false: %d records, %v", c.records, err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // consumer makes an object of every record, which takes longer than everything else together. While one answer of a leader is
 // looked at, the next is on its way.
 //
-// It joins no group, and asks for whole fetches, without a session.
+// It asks for whole fetches, without a session. It joins no group: who is a member of one says which partitions it owns.
 type perfReader struct {
 	cl        *kgo.Client
 	topic     string         // "" with include
@@ -32,7 +32,17 @@ type perfReader struct {
 	maxWait, minBytes, maxBytes, partitionBytes int32
 	maxAge                                      time.Duration // of what is known about the topics
 
-	parts map[topicPartition]*perfPartition // of run's goroutine; those of one leader are lent to a goroutine of its own
+	// Both are of run's goroutine while it runs, and of its caller's before and after.
+	owned map[topicPartition]int64          // the partitions to read, and where to begin, below 0 by fromEnd; nil: all that the topics have
+	parts map[topicPartition]*perfPartition // those of one leader are lent to a goroutine of its own
+}
+
+// A perfReading is a reader at work.
+type perfReading struct {
+	out   chan perfFetched
+	end   context.CancelFunc
+	ended chan struct{} // closed when run has returned
+	err   error         // what it returned; read once ended is closed
 }
 
 // A topicPartition names a partition.
@@ -71,6 +81,38 @@ func newPerfReader(cl *kgo.Client, create, fromEnd, committed bool) *perfReader 
 		partitionBytes: cl.OptValue(kgo.FetchMaxPartitionBytes).(int32),
 		maxAge:         cl.OptValue(kgo.MetadataMaxAge).(time.Duration),
 		parts:          map[topicPartition]*perfPartition{},
+	}
+}
+
+// start has the reader work until stop.
+func (r *perfReader) start() *perfReading {
+	ctx, end := context.WithCancel(context.Background())
+	reading := &perfReading{out: make(chan perfFetched, 1), end: end, ended: make(chan struct{})}
+	go func() {
+		defer close(reading.ended)
+		reading.err = r.run(ctx, reading.out)
+	}()
+	return reading
+}
+
+// stop ends the work. What was read and not taken is still in out; the reader would go on behind it.
+func (reading *perfReading) stop() {
+	reading.end()
+	<-reading.ended
+}
+
+// own changes which partitions are read. The reader must not be at work.
+func (r *perfReader) own(gained map[topicPartition]int64, lost []topicPartition) {
+	if r.owned == nil {
+		r.owned = map[topicPartition]int64{}
+	}
+	for _, p := range lost {
+		delete(r.owned, p)
+		delete(r.parts, p)
+	}
+	for p, begin := range gained {
+		r.owned[p] = begin
+		delete(r.parts, p)
 	}
 }
 
@@ -274,6 +316,13 @@ func (r *perfReader) refresh(ctx context.Context) (complete bool, err error) {
 		}
 		for _, part := range t.Partitions {
 			p := &perfPartition{topicPartition{*t.Topic, part.Partition}, t.TopicID, part.Leader, -1}
+			if r.owned != nil {
+				begin, ok := r.owned[p.topicPartition]
+				if !ok {
+					continue
+				}
+				p.position = max(begin, -1)
+			}
 			if old := r.parts[p.topicPartition]; old != nil && old.id == p.id {
 				p.position = old.position
 			}
@@ -330,11 +379,14 @@ func (r *perfReader) begin(ctx context.Context) (complete bool, err error) {
 
 // perfReadFatal is err as Java tells it when it will not pass, nil otherwise.
 func perfReadFatal(topic string, err error) error {
-	if err == nil {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	if e, ok := errors.AsType[*javaError](err); ok {
 		return e
 	}
-	return perfFatal(kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: topic, Partitions: []kgo.FetchPartition{{Err: err}}}}}})
+	if e := consumerFatal("", topic, err); e != nil {
+		return e
+	}
+	return nil
 }

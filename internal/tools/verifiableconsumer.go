@@ -2,13 +2,11 @@ package tools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const assignorPackage = "org.apache.kafka.clients.consumer."
@@ -79,6 +77,7 @@ func (c *verifiableConsumer) connect(values *argValues, props clientConfig) erro
 	}
 	props["enable.auto.commit"] = fmt.Sprint(c.autoCommit)
 	group := values.text("group-id")
+	c.group = group
 	config, err := props.consumer(c.env.Stderr, "consumer-"+group+"-1")
 	if err != nil {
 		return err
@@ -136,6 +135,7 @@ type verifiableConsumer struct {
 	eventWriter
 	cl         *kgo.Client
 	topic      string
+	group      string
 	most       int64 // -1: until a signal
 	count      int64
 	verbose    bool
@@ -163,7 +163,7 @@ func (c *verifiableConsumer) run() (int, error) {
 	var failed error
 	for (c.most < 0 || c.count < c.most) && ctx.Err() == nil && failed == nil {
 		fetches := c.cl.PollRecords(ctx, javaMaxPoll)
-		failed = (&consoleConsumer{o: &consoleConsumerOptions{}}).fatal(fetches).orNil()
+		failed = fetchFatal(c.group, fetches).orNil()
 		if fetches.NumRecords() > 0 {
 			c.received(fetches)
 		}
@@ -238,20 +238,7 @@ func (c *verifiableConsumer) commit(offsets map[string]map[int32]kgo.EpochOffset
 		}
 	}
 	slices.SortFunc(list, func(a, b object) int { return int(a[1].value.(int32) - b[1].value.(int32)) })
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	var failed error
-	c.cl.CommitOffsetsSync(withoutMetadata(ctx), offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		failed = err
-		if resp == nil {
-			return
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				failed = errors.Join(failed, brokerErrorOrNil(p.ErrorCode, nil))
-			}
-		}
-	})
+	failed := commitOffsets(c.cl, offsets)
 	fields := []field{{"offsets", list}, {"success", failed == nil}}
 	if failed != nil {
 		fields = append(fields, field{"error", asJava(failed).text()})
