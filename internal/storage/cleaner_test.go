@@ -255,7 +255,7 @@ func TestCleanerAborted(t *testing.T) {
 	segs := k.l.list()
 	out, err := newCleanOutput(k.l, 0, &k.cfg, make([]byte, 0, 1<<10))
 	if err == nil {
-		err = out.seal(1000)
+		err = out.seal(1000, false)
 	}
 	if err == nil {
 		err = k.l.swap(segs[:1], []*cleanOutput{out}, 0)

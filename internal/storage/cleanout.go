@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/quire-log/quire/internal/record"
@@ -104,22 +105,19 @@ func (o *cleanOutput) write(b []byte) error {
 	return err
 }
 
-// seal makes the files whole and durable, names apart. They get the time of the last segment that they were made from.
-func (o *cleanOutput) seal(modified int64) error {
+// seal makes the files whole and durable, names apart; beside: by fsyncs side by side. They get the time of the last segment that they
+// were made from.
+func (o *cleanOutput) seal(modified int64, beside bool) error {
 	if err := o.flush(); err != nil {
 		return err
 	}
 	o.builder.finish()
 	x := o.builder.x
-	if err := errors.Join(x.offsets.seal(), x.times.seal()); err != nil {
-		return err
-	}
+	steps := []func() error{x.offsets.seal, x.times.seal, o.f.Sync}
 	if len(o.txns) > 0 {
-		if err := o.writeTxnIndex(); err != nil {
-			return err
-		}
+		steps = append(steps, o.writeTxnIndex)
 	}
-	if err := o.f.Sync(); err != nil {
+	if err := doAll(steps, beside); err != nil {
 		return err
 	}
 	s := o.s
@@ -131,6 +129,25 @@ func (o *cleanOutput) seal(modified int64) error {
 	s.mu.Unlock()
 	s.desc.Adopt(o.f)
 	return o.l.at.fs.Chtimes(o.l.at.path(s.name(logSuffix)+cleanedSuffix), time.UnixMilli(modified))
+}
+
+// doAll takes steps one after another up to the first that fails, or all of them side by side.
+func doAll(steps []func() error, beside bool) error {
+	if !beside {
+		for _, do := range steps {
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	errs := make([]error, len(steps))
+	var wait sync.WaitGroup
+	for i, do := range steps {
+		wait.Go(func() { errs[i] = do() })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
 }
 
 func (o *cleanOutput) writeTxnIndex() error {

@@ -35,6 +35,9 @@ type cleanPass struct {
 	before     int64 // bytes of the group
 	after      int64 // of the outputs, once they are sealed
 	modified   int64 // the time of its last segment's file, in ms
+	// Of cleanCommits:
+	waits  int64 // its share of what may wait
+	failed error
 }
 
 // begin makes the next output.
@@ -356,17 +359,20 @@ func (p *cleanPass) legacy(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int
 	return w.build(u, e)
 }
 
-// commit makes the outputs durable and puts them in the place of the group that they were made from.
-func (p *cleanPass) commit() error {
+// seal makes the outputs whole and durable.
+func (p *cleanPass) seal() error {
 	for _, o := range p.outs {
-		if err := o.seal(p.modified); err != nil {
-			p.remove()
+		if err := o.seal(p.modified, p.inflaters > 0); err != nil {
 			return err
 		}
 		p.after += o.size
 	}
+	return nil
+}
+
+// swap puts the sealed outputs in the place of the group that they were made from.
+func (p *cleanPass) swap() error {
 	if err := p.l.swap(p.group, p.outs, p.truncations); err != nil {
-		p.remove()
 		return err
 	}
 	p.l.event("compact", p.group[0].base, "%d segments of %d bytes became %d of %d, %d of %d records (cleaned up to %d)",

@@ -158,7 +158,7 @@ func (c *cleanRound) fillMap(first, limit Offset) error {
 				full := false
 				switch {
 				case e.skip:
-				case e.large:
+				case e.large && e.err == nil:
 					if full, e.err = c.noteLarge(u.entry(e), first); e.err != nil {
 						return c.entryError(u, e, e.err)
 					}
@@ -319,39 +319,23 @@ func (c *cleanRound) indexBytes(s *segment, suffix string) (int64, error) {
 	return info.Size(), nil
 }
 
-// rewriteAll copies what is wanted of each group into new segments, and puts those in its place. While one group's segments become
-// durable and take their place, the next group is copied.
+// rewriteAll copies what is wanted of each group into new segments, and puts those in its place.
 func (c *cleanRound) rewriteAll(groups [][]*segment, txns *cleanTxns, end Offset, legacyHorizon int64) error {
-	var before *cleanPass // of the group before, whose end done tells
-	var done chan error
-	wait := func() error {
-		if before == nil {
-			return nil
-		}
-		err := <-done
-		if err == nil {
-			c.stats.add(before)
-		}
-		before = nil
-		return err
-	}
+	commits := newCleanCommits(c.inflaters > 0)
 	for _, g := range groups {
 		p, err := c.rewrite(g, txns, end, legacyHorizon)
-		if failed := wait(); failed != nil {
-			err = failed
-		}
 		if err != nil {
 			p.remove()
+			if failed := commits.wait(&c.stats); failed != nil {
+				err = failed
+			}
 			return err
 		}
-		before, done = p, make(chan error, 1)
-		if c.inflaters == 0 {
-			done <- p.commit()
-			continue
+		if !commits.add(p) {
+			break
 		}
-		go func() { done <- p.commit() }() // waited for before the next, and in the end
 	}
-	return wait()
+	return commits.wait(&c.stats)
 }
 
 // rewrite copies what is wanted of a group's segments into new ones. Also with an error, what it returns is to be removed or committed.
