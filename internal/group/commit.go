@@ -3,6 +3,7 @@ package group
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -11,13 +12,26 @@ import (
 	"github.com/quire-log/quire/internal/metadata"
 )
 
+// A Commit is an OffsetCommit under way. The zero Commit is ready. Once it is answered, its memory may serve the next one.
+type Commit struct {
+	Request  kmsg.OffsetCommitRequest
+	Response kmsg.OffsetCommitResponse // what reply gets
+
+	parts []kmsg.OffsetCommitResponseTopicPartition // of all topics of Response
+	w     offsetWriter
+
+	shard *Shard
+	now   time.Time
+	reply func(*kmsg.OffsetCommitResponse)
+	then  func(error) // c.carriedOut, made once
+}
+
 // OffsetCommit keeps what a group has consumed: versions 2-10. v2-4 may name a retention time, v7 has static members, v9 is for
 // members of consumer groups too, v10 names topics by id. A partition that is not there, or whose note is too long, is answered
 // by itself; a member that may not commit fails all others.
-func (s *Shard) OffsetCommit(now time.Time, req *kmsg.OffsetCommitRequest, reply func(*kmsg.OffsetCommitResponse)) Effect {
+func (s *Shard) OffsetCommit(now time.Time, c *Commit, reply func(*kmsg.OffsetCommitResponse)) Effect {
+	req := &c.Request
 	may := s.mayCommit(now, req)
-	resp := &kmsg.OffsetCommitResponse{Version: req.Version, Topics: make([]kmsg.OffsetCommitResponseTopic, len(req.Topics))}
-	w := offsetWriter{group: req.Group, image: s.opts.Image()}
 	v := kmeta.OffsetCommitValue{CommitTimestamp: now.UnixMilli(), ExpireTimestamp: -1}
 	version := int16(4)
 	if req.RetentionTimeMillis >= 0 {
@@ -27,12 +41,12 @@ func (s *Shard) OffsetCommit(now time.Time, req *kmsg.OffsetCommitRequest, reply
 	for i := range req.Topics {
 		n += len(req.Topics[i].Partitions)
 	}
-	parts := make([]kmsg.OffsetCommitResponseTopicPartition, n)
-	w.recs = make([]Record, 0, n)
+	c.begin(s, now, n, reply)
+	parts := c.parts
 	for i := range req.Topics {
 		rt := &req.Topics[i]
-		t, code := w.topic(rt.Topic, rt.TopicID, req.Version >= 10)
-		out := &resp.Topics[i]
+		t, code := c.w.topic(rt.Topic, rt.TopicID, req.Version >= 10)
+		out := &c.Response.Topics[i]
 		out.Topic, out.TopicID = rt.Topic, rt.TopicID
 		out.Partitions, parts = parts[:len(rt.Partitions):len(rt.Partitions)], parts[len(rt.Partitions):]
 		for j := range rt.Partitions {
@@ -49,20 +63,65 @@ func (s *Shard) OffsetCommit(now time.Time, req *kmsg.OffsetCommitRequest, reply
 				continue
 			}
 			v.Offset, v.LeaderEpoch, v.Metadata, v.TopicID = rp.Offset, rp.LeaderEpoch, text(rp.Metadata), t.ID
-			w.add(t.Name, rp.Partition, &v, version)
+			c.w.add(t.Name, rp.Partition, &v, version)
 		}
 	}
-	if len(w.recs) == 0 {
-		return Effect{Then: func(error) { reply(resp) }}
+	return Effect{Records: c.w.recs, Then: c.then}
+}
+
+// begin makes room for n partitions.
+func (c *Commit) begin(s *Shard, now time.Time, n int, reply func(*kmsg.OffsetCommitResponse)) {
+	topics := len(c.Request.Topics)
+	c.Response.Version = c.Request.Version
+	c.Response.Topics = slices.Grow(c.Response.Topics[:0], topics)[:topics]
+	c.parts = slices.Grow(c.parts[:0], n)[:n]
+	c.w = offsetWriter{group: c.Request.Group, image: s.opts.Image(), buf: c.w.buf[:0], recs: slices.Grow(c.w.recs[:0], n)}
+	c.shard, c.now, c.reply = s, now, reply
+	if c.then == nil {
+		c.then = c.carriedOut
 	}
-	return Effect{Records: w.recs, Then: func(err error) {
-		if err != nil {
-			failCommit(resp, codeOf(err))
-		} else {
-			s.watch(req.Group, now)
+}
+
+func (c *Commit) carriedOut(err error) {
+	if err != nil {
+		failCommit(&c.Response, codeOf(err))
+	} else if len(c.w.recs) > 0 {
+		c.shard.watch(c.Request.Group, c.now)
+	}
+	c.reply(&c.Response)
+}
+
+// Refuse makes Response say a code of every partition of Request.
+func (c *Commit) Refuse(code int16) {
+	c.Response = kmsg.OffsetCommitResponse{Version: c.Request.Version, Topics: make([]kmsg.OffsetCommitResponseTopic, len(c.Request.Topics))}
+	for i := range c.Request.Topics {
+		rt, out := &c.Request.Topics[i], &c.Response.Topics[i]
+		out.Topic, out.TopicID = rt.Topic, rt.TopicID
+		for j := range rt.Partitions {
+			out.Partitions = append(out.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: rt.Partitions[j].Partition, ErrorCode: code})
 		}
-		reply(resp)
-	}}
+	}
+}
+
+// commitKeptMax bounds the records whose memory is kept for the next commit.
+const commitKeptMax = 64 << 10
+
+// Reset lets go of all that is not the Commit's own memory, and of that memory if it is much.
+func (c *Commit) Reset() {
+	for i := range c.Request.Topics {
+		t := &c.Request.Topics[i]
+		clear(t.Partitions)
+		*t = kmsg.OffsetCommitRequestTopic{Partitions: t.Partitions[:0]}
+	}
+	clear(c.Response.Topics)
+	*c = Commit{
+		Request:  kmsg.OffsetCommitRequest{Topics: c.Request.Topics[:0]},
+		Response: kmsg.OffsetCommitResponse{Topics: c.Response.Topics[:0]},
+		parts:    c.parts[:0], w: offsetWriter{buf: c.w.buf[:0], recs: c.w.recs[:0]}, then: c.then,
+	}
+	if cap(c.w.buf) > commitKeptMax {
+		c.w.buf = nil
+	}
 }
 
 // failCommit puts a code where none is.

@@ -290,11 +290,11 @@ func (w *world) form(members ...*joiner) {
 
 func (w *world) commit(group, member string, generation int32, topic string, partition int32, offset int64, change ...func(*kmsg.OffsetCommitRequest)) (code int16) {
 	w.t.Helper()
-	req := &kmsg.OffsetCommitRequest{Version: 8, Group: group, MemberID: member, Generation: generation, RetentionTimeMillis: -1, Topics: []kmsg.OffsetCommitRequestTopic{{
+	req := &Commit{Request: kmsg.OffsetCommitRequest{Version: 8, Group: group, MemberID: member, Generation: generation, RetentionTimeMillis: -1, Topics: []kmsg.OffsetCommitRequestTopic{{
 		Topic: topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: partition, Offset: offset, LeaderEpoch: -1}},
-	}}}
+	}}}}
 	for _, c := range change {
-		c(req)
+		c(&req.Request)
 	}
 	code = -100
 	w.do(w.s.OffsetCommit(w.now, req, func(r *kmsg.OffsetCommitResponse) { code = r.Topics[0].Partitions[0].ErrorCode }))

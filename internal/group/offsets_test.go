@@ -251,17 +251,17 @@ func BenchmarkOffsetCommit(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprint("group-", i)
 	}
-	req := &kmsg.OffsetCommitRequest{Version: 8, Generation: -1, RetentionTimeMillis: -1, Topics: []kmsg.OffsetCommitRequestTopic{{
+	c := &Commit{Request: kmsg.OffsetCommitRequest{Version: 8, Generation: -1, RetentionTimeMillis: -1, Topics: []kmsg.OffsetCommitRequestTopic{{
 		Topic: "orders", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{LeaderEpoch: 2}},
-	}}}
+	}}}}
 	reply := func(*kmsg.OffsetCommitResponse) {}
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
 		i++
-		req.Group = names[i%len(names)]
-		req.Topics[0].Partitions[0].Offset = int64(i)
-		e := w.s.OffsetCommit(w.now, req, reply)
+		c.Request.Group = names[i%len(names)]
+		c.Request.Topics[0].Partitions[0].Offset = int64(i)
+		e := w.s.OffsetCommit(w.now, c, reply)
 		for _, r := range e.Records {
 			if err := w.s.Replay(Entry{Record: r, Offset: int64(i)}); err != nil {
 				b.Fatal(err)

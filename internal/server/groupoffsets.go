@@ -10,33 +10,7 @@ import (
 	"github.com/quire-log/quire/internal/wire"
 )
 
-// OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: where groups are. What the versions changed stands with the methods of
-// group.Shard.
-
-func (n *Node) handleOffsetCommit(_ context.Context, req *wire.Request) wire.Response {
-	var r kmsg.OffsetCommitRequest
-	if err := req.Decode(&r); err != nil {
-		return wire.Close(err)
-	}
-	resp, code := askGroup(context.Background(), n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.OffsetCommitResponse)) effect {
-		return m.effect(m.OffsetCommit(now, &r, reply))
-	})
-	if code != nil {
-		resp = r.ResponseKind().(*kmsg.OffsetCommitResponse)
-		for _, t := range r.Topics {
-			rt := kmsg.NewOffsetCommitResponseTopic()
-			rt.Topic, rt.TopicID = t.Topic, t.TopicID
-			for _, p := range t.Partitions {
-				rp := kmsg.NewOffsetCommitResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, code.Code
-				rt.Partitions = append(rt.Partitions, rp)
-			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-	}
-	resp.Version = r.Version
-	return wire.Reply(resp)
-}
+// OffsetFetch 1-10 and OffsetDelete 0: where groups are. What the versions changed stands with the methods of group.Shard.
 
 func (n *Node) handleOffsetFetch(_ context.Context, req *wire.Request) wire.Response {
 	var r kmsg.OffsetFetchRequest

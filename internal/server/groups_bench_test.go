@@ -85,13 +85,15 @@ func BenchmarkOffsetCommit(b *testing.B) {
 		used := processorTime(b)
 		b.ResetTimer()
 		b.RunParallel(func(pb *testing.PB) {
+			req := wire.NewRequest(int16(kmsg.OffsetCommit), 9, nil, nil)
 			for pb.Next() {
-				req := wire.NewRequest(int16(kmsg.OffsetCommit), 9, nil, bodies[next.Add(1)%groups])
-				resp := n.handleOffsetCommit(b.Context(), req).Message().(*kmsg.OffsetCommitResponse)
-				if code := resp.Topics[0].Partitions[0].ErrorCode; code != 0 {
+				req.Body = bodies[next.Add(1)%groups]
+				resp := n.handleOffsetCommit(b.Context(), req)
+				if code := resp.Message().(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode; code != 0 {
 					b.Errorf("refused: %d", code)
 					return
 				}
+				resp.Done()
 			}
 		})
 		used(b)

@@ -33,7 +33,7 @@ type shardLog struct {
 	released  []finisher
 }
 
-// A finisher is a *held of any type.
+// A finisher is a *question of any type.
 type finisher interface{ finish(error) }
 
 // batchKeptMax is the largest batch whose memory is kept for the next.

@@ -299,51 +299,62 @@ func (c *shards[M]) close() {
 	c.work.Wait()
 }
 
-// consult lets an event happen on the shard of a partition, and returns what it replies. reply is called once, by this event or a later one,
-// always while the machine is in use; what it got is returned once all records before it are committed. When ctx ends first, the
-// reply is lost, and with it what the event holds: whoever passes a ctx that ends must not decide on views of a request's buffer.
-// The error is one of the coordinator's own: loading, not here, not written.
-func consult[M machine, T any](ctx context.Context, c *shards[M], partition int32, decide func(m M, now time.Time, reply func(T)) effect) (answer T, code *kerr.Error) {
-	s, code := c.shard(partition)
-	if code != nil {
-		return answer, code
-	}
-	h := &held[T]{done: make(chan struct{})}
-	e := &event[M]{
-		decide: func(m M, now time.Time) effect {
-			return decide(m, now, func(t T) {
-				h.answer = t
-				s.release(h)
-			})
-		},
-		refuse: h.finish,
-	}
-	s.do(e)
-	select {
-	case <-h.done:
-	default:
-		select {
-		case <-h.done:
-		case <-ctx.Done():
-			return answer, kerr.RequestTimedOut
-		}
-	}
-	return h.answer, h.code
-}
-
-// A held is a reply that somebody waits for.
-type held[T any] struct {
-	done   chan struct{}
+// A question is an event of a machine whose reply somebody waits for. It can be put again and again, one after the other.
+type question[M machine, T any] struct {
+	event[M]
+	ask    func(m M, now time.Time, reply func(T)) effect
+	reply  func(T)
+	shard  *shard[M]
+	done   chan struct{} // of capacity 1: the reply is there, or code
 	answer T
 	code   *kerr.Error
 }
 
-// finish lets the one who waits go on.
-func (h *held[T]) finish(err error) {
-	if err != nil {
-		h.code = coordinatorCode(err)
+// newQuestion makes a question. ask has reply called once, by this event or a later one, always while the machine is in use.
+func newQuestion[M machine, T any](ask func(m M, now time.Time, reply func(T)) effect) *question[M, T] {
+	q := &question[M, T]{ask: ask, done: make(chan struct{}, 1)}
+	q.decide = func(m M, now time.Time) effect { return q.ask(m, now, q.reply) }
+	q.refuse = q.finish
+	q.reply = func(t T) {
+		q.answer = t
+		q.shard.release(q)
 	}
-	close(h.done)
+	return q
+}
+
+// put lets the question happen on the shard of a partition, and returns the reply once all records before it are committed. When ctx
+// ends first, the reply is lost, and with it what the question holds: it cannot be put again, and whoever passes a ctx that ends must
+// not decide on views of a request's buffer. The error is one of the coordinator's own: loading, not here, not written.
+func (q *question[M, T]) put(ctx context.Context, c *shards[M], partition int32) (answer T, code *kerr.Error) {
+	s, code := c.shard(partition)
+	if code != nil {
+		return answer, code
+	}
+	q.shard, q.answer, q.code = s, answer, nil
+	s.do(&q.event)
+	select {
+	case <-q.done:
+	default:
+		select {
+		case <-q.done:
+		case <-ctx.Done():
+			return answer, kerr.RequestTimedOut
+		}
+	}
+	return q.answer, q.code
+}
+
+// finish lets the one who waits go on.
+func (q *question[M, T]) finish(err error) {
+	if err != nil {
+		q.code = coordinatorCode(err)
+	}
+	q.done <- struct{}{}
+}
+
+// consult puts a question once.
+func consult[M machine, T any](ctx context.Context, c *shards[M], partition int32, ask func(m M, now time.Time, reply func(T)) effect) (T, *kerr.Error) {
+	return newQuestion(ask).put(ctx, c, partition)
 }
 
 // A coordinatorError is what went wrong below a coordinator, and what its clients are told of it.

@@ -8,7 +8,7 @@ import (
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// A Response is what a handler answers with: made by Reply, Stream, NoResponse, Close or Fail.
+// A Response is what a handler answers with: made by Reply, ReplyThen, Stream, NoResponse, Close or Fail.
 type Response struct {
 	kind    responseKind
 	message kmsg.Response
@@ -29,6 +29,11 @@ const (
 
 // Reply answers with a message, encoded at its version. Its key decides the header's version; ApiVersions always has version 0.
 func Reply(m kmsg.Response) Response { return Response{kind: kindReply, message: m} }
+
+// ReplyThen is Reply, and release, if not nil, is called once, when the message is encoded or the connection is gone.
+func ReplyThen(m kmsg.Response, release func()) Response {
+	return Response{kind: kindReply, message: m, release: release}
+}
 
 // Stream answers with a body written by hand: bytes and regions of files. release, if not nil, is called once, when all is sent or the connection is gone.
 func Stream(req *Request, b *Body, release func()) Response {
@@ -53,7 +58,7 @@ func (r Response) Closes() (reason error, closes bool) {
 	return r.reason, r.kind == kindClose || r.kind == kindFail
 }
 
-// Done calls the release of a Stream, as sending it would, for tests of handlers.
+// Done calls what was to be released, as sending it would, for tests of handlers.
 func (r Response) Done() { r.done() }
 
 // done calls release once.
