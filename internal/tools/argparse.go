@@ -67,7 +67,8 @@ type argParser struct {
 	epilog       string
 	version      string
 	showDefaults bool
-	arguments    []*argument // without -h, which every parser has
+	noHelp       bool        // there is no -h; commands have their own
+	arguments    []*argument // without -h
 	commands     []*argParser
 
 	// Of a command:
@@ -179,7 +180,12 @@ func (a *argument) title() string { return strings.Join(a.flags, "/") }
 
 func (a *argument) takesValue() bool { return a.action == store || a.action == appendArg }
 
-func (p *argParser) all() []*argument { return append([]*argument{helpArgument}, p.arguments...) }
+func (p *argParser) all() []*argument {
+	if p.noHelp {
+		return p.arguments
+	}
+	return append([]*argument{helpArgument}, p.arguments...)
+}
 
 // parse reads a command line. Its errors are *argError.
 func (p *argParser) parse(args []string) (*argValues, error) {

@@ -208,8 +208,10 @@ func (p *argParser) fullHelp() string {
 			p.writeCommands(&out)
 		}
 	}
-	out.WriteString("\noptional arguments:\n")
-	list(options)
+	if options != nil {
+		out.WriteString("\noptional arguments:\n")
+		list(options)
+	}
 	if len(p.commands) > 0 && !amongPositions {
 		title := p.commandsTitle
 		if title == "" {

@@ -96,6 +96,7 @@ func commands() []command {
 		{"kafka-leader-election", "have leaders of partitions elected", kafkaLeaderElection},
 		{"kafka-log-dirs", "show what is in the data directories of brokers", kafkaLogDirs},
 		{"kafka-metadata-quorum", "show the quorum of the controllers, add a controller and take one off", kafkaMetadataQuorum},
+		{"kafka-metadata-shell", "walk through what a snapshot of the metadata log says", kafkaMetadataShell},
 		{"kafka-producer-perf-test", "write many records and measure it", kafkaProducerPerfTest},
 		{"kafka-reassign-partitions", "move partitions between brokers and directories", kafkaReassignPartitions},
 		{"kafka-replica-verification", "check that the replicas of partitions hold the same", kafkaReplicaVerification},
