@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,16 +115,34 @@ func TestClientsLogIn(t *testing.T) {
 
 // A login that ends is renewed by clients, and they go on.
 func TestClientsLogInAgain(t *testing.T) {
-	n := startNode(t, withLogins("listener.name.sasl.plain.connections.max.reauth.ms", "2000")...)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(n.listenerNamed("SASL").bound.Addr().String()), kgo.SASL(plain.Auth{User: "alice", Pass: "alice-secret"}.AsMechanism()))
+	// franz-go logs in again a second before a login ends, and no connection may do so within a second.
+	n := startNode(t, withLogins("listener.name.sasl.plain.connections.max.reauth.ms", "2500")...)
+	logins := new(loginCount)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(n.listenerNamed("SASL").bound.Addr().String()), kgo.SASL(plain.Auth{User: "alice", Pass: "alice-secret"}.AsMechanism()),
+		kgo.WithHooks(logins))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for first := int32(0); ; time.Sleep(10 * time.Millisecond) {
 		if err := cl.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		if first == 0 {
+			first = logins.Load() // of each connection
+		}
+		if logins.Load() >= first+2 {
+			break
+		}
+	}
+}
+
+// A loginCount counts the SaslAuthenticate requests that a client was answered.
+type loginCount struct{ atomic.Int32 }
+
+func (c *loginCount) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if key == int16(kmsg.SASLAuthenticate) && err == nil {
+		c.Add(1)
 	}
 }
 

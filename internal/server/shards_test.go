@@ -276,15 +276,11 @@ func TestShardFullDisk(t *testing.T) {
 			}
 		})
 	}
-	for {
+	eventually(t, "eight wait", func() bool {
 		s.mu.Lock()
-		queued := len(s.queue)
-		s.mu.Unlock()
-		if queued == 8 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer s.mu.Unlock()
+		return len(s.queue) == 8
+	})
 	for s.round() {
 	}
 	wait.Wait()
@@ -312,9 +308,7 @@ func TestShardHeldReplies(t *testing.T) {
 			}
 			done <- what
 		}()
-		for len(state(t, c, 0).waits) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		eventually(t, "one waits", func() bool { return len(state(t, c, 0).waits) > 0 })
 		return done
 	}
 	ten := hold(10)
@@ -331,11 +325,7 @@ func TestShardHeldReplies(t *testing.T) {
 	if code != nil {
 		t.Fatal(code)
 	}
-	for begin := time.Now(); state(t, c, 0).sum != 1010; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 10*time.Second {
-			t.Fatal("the timer does not fire")
-		}
-	}
+	eventually(t, "the timer has fired", func() bool { return state(t, c, 0).sum == 1010 })
 	never := hold(1 << 40)
 	c.close()
 	if what := <-never; what != "unloaded" {
@@ -373,11 +363,7 @@ func TestShardsElsewhere(t *testing.T) {
 	dialNode(t, n).topic("other", 1)
 	d := &metadata.Delta{Before: n.controller.Image(), After: n.controller.Image()}
 	c.apply(n.controller.Image(), d)
-	for begin := time.Now(); state(t, c, 0).images == 0; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 10*time.Second {
-			t.Fatal("the image does not come")
-		}
-	}
+	eventually(t, "the image is there", func() bool { return state(t, c, 0).images > 0 })
 	c.apply(metadata.Empty(), d)
 	if _, err := add(c, 0, 1); err != kerr.CoordinatorNotAvailable {
 		t.Error(err)

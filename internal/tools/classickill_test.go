@@ -77,10 +77,13 @@ func TestClassicImportKilled(t *testing.T) {
 	run("whole", 0)
 	whole := time.Since(begin)
 	kills := 0
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d, %v undisturbed", seed, whole)
 	topics := []string{"whole", "a", "b", "c"}
 	for _, topic := range topics[1:] {
 		for range 10 {
-			if run(topic, whole/5+time.Duration(rand.Int64N(int64(whole)/2))) {
+			if run(topic, whole/5+time.Duration(random.Int64N(int64(whole)/2))) {
 				break
 			}
 			kills++
