@@ -92,6 +92,7 @@ func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo
 		kgo.SoftwareNameAndVersion("quire-tools", kafkaVersion),
 		kgo.DisableClientMetrics(),
 		kgo.WithHooks(watch),
+		kgo.Dialer(dialMembers((&net.Dialer{Timeout: dialTimeout}).DialContext)),
 	}
 	if c["security.protocol"] == saslPlaintext {
 		login, err := c.login()

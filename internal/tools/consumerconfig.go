@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"strings"
 	"time"
@@ -140,11 +141,55 @@ func commitOffsets(cl *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset)
 	return refused
 }
 
+// A javaAssignor is one of franz-go's balancers, whose plans a leader writes in the version that Java's do.
+type javaAssignor struct {
+	kgo.GroupBalancer
+}
+
+// assignmentVersion is that of ConsumerProtocolAssignment. No version differs from another in anything but this number.
+const assignmentVersion = 3
+
+// javaAssignors are balancers as Java's assignors.
+func javaAssignors(balancers ...kgo.GroupBalancer) kgo.GroupOpt {
+	for i, b := range balancers {
+		balancers[i] = javaAssignor{b}
+	}
+	return kgo.Balancers(balancers...)
+}
+
+// MemberBalancer is called by franz-go when this member leads.
+func (a javaAssignor) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+	b, err := kgo.NewConsumerBalancer(a, members)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, b.MemberTopics(), nil
+}
+
+// Balance makes the plan.
+func (a javaAssignor) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
+	return &javaPlan{a.GroupBalancer.(kgo.ConsumerBalancerBalance).Balance(b, topics)}
+}
+
+// A javaPlan is who gets what.
+type javaPlan struct {
+	plan kgo.IntoSyncAssignment
+}
+
+// IntoSyncAssignment writes the plan down.
+func (p *javaPlan) IntoSyncAssignment() []kmsg.SyncGroupRequestGroupAssignment {
+	all := p.plan.IntoSyncAssignment()
+	for _, member := range all {
+		binary.BigEndian.PutUint16(member.MemberAssignment, assignmentVersion)
+	}
+	return all
+}
+
 // group returns the options of a member of a group. Of Java's assignors the two that it offers by default are offered.
 func (config *consumerConfig) group(id string) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(id),
-		kgo.Balancers(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
+		javaAssignors(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(config.session),
 		kgo.HeartbeatInterval(config.heartbeat),
 		kgo.RebalanceTimeout(config.maxPoll),

@@ -88,7 +88,7 @@ func (c *verifiableConsumer) connect(values *argValues, props clientConfig) erro
 		if err != nil {
 			return err
 		}
-		opts = append(opts, kgo.Balancers(balancers...))
+		opts = append(opts, javaAssignors(balancers...))
 	}
 	if c.autoCommit {
 		opts = append(opts, kgo.AutoCommitMarks())
