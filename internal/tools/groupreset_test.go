@@ -190,6 +190,9 @@ func joinClassic(t *testing.T, cl *kgo.Client) rawMember {
 	p.Name, p.Metadata = "range", []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 	req.Protocols = append(req.Protocols, p)
 	resp := ask[*kmsg.JoinGroupResponse](t, cl, req)
+	for resp.ErrorCode == kerr.CoordinatorLoadInProgress.Code {
+		resp = ask[*kmsg.JoinGroupResponse](t, cl, req)
+	}
 	if resp.ErrorCode == kerr.MemberIDRequired.Code {
 		req.MemberID = resp.MemberID
 		resp = ask[*kmsg.JoinGroupResponse](t, cl, req)
@@ -214,6 +217,9 @@ func joinConsumer(t *testing.T, cl *kgo.Client) rawMember {
 	req.Group, req.MemberID, req.RebalanceTimeoutMillis = "g", "raw-member", 30000
 	req.SubscribedTopicNames, req.Topics = []string{"orders"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 	resp := ask[*kmsg.ConsumerGroupHeartbeatResponse](t, cl, req)
+	for resp.ErrorCode == kerr.CoordinatorLoadInProgress.Code {
+		resp = ask[*kmsg.ConsumerGroupHeartbeatResponse](t, cl, req)
+	}
 	if resp.ErrorCode != 0 {
 		t.Fatalf("heartbeat: %d", resp.ErrorCode)
 	}
