@@ -287,6 +287,17 @@ func (p *Partition) LastStableOffset() Offset {
 	return hw
 }
 
+// Bounds are log start, last stable offset, high watermark and log end of one moment, for a leader; the error is CheckLeader's.
+func (p *Partition) Bounds() (storage.Bounds, error) {
+	p.mu.RLock() // no other log takes this one's place meanwhile
+	defer p.mu.RUnlock()
+	s := p.state.Load()
+	if err := p.check(s, -1); err != nil {
+		return storage.Bounds{}, err
+	}
+	return s.log.Bounds(p.HighWatermark), nil
+}
+
 // DeleteRecords raises the log start (offset -1: to the high watermark): *storage.OutOfRangeError above it.
 func (p *Partition) DeleteRecords(offset Offset) (lowWatermark Offset, err error) {
 	s := p.state.Load()

@@ -11,12 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/quire-log/quire/internal/record"
-	"github.com/quire-log/quire/internal/replica"
 	"github.com/quire-log/quire/internal/storage"
 )
 
-// A groupLag is how far a group is behind on one partition. What is committed was looked up first, in one moment for all groups of a
-// coordinator, then where the partition ends: so it is never negative.
+// A groupLag is how far a group is behind on one partition: what is committed, in one moment for all groups of a coordinator, and where
+// the partition begins and ends, in one later moment. The order matters. Who commits has read: at that moment its offset was not beyond
+// what the partition showed, and what it shows only grows, so the later moment has it too, and no lag is negative. In the other order
+// a consumer could read and commit in between, and would be ahead of the end. (A client may commit any number it likes, beyond the end
+// too: that is no lag.)
 type groupLag struct {
 	Group      string  `json:"group"`
 	Topic      string  `json:"topic"`
@@ -72,13 +74,18 @@ func (n *Node) groupLags(most int, only string) (lags []groupLag, complete bool)
 			for _, t := range g.Topics {
 				for _, p := range t.Partitions {
 					r := n.replicas.Partition(t.Topic, p.Partition)
-					if r == nil || r.Log() == nil || r.CheckLeader(-1) != nil || img.Topic(t.Topic) == nil {
+					if r == nil || r.TopicID() != t.TopicID || img.Topic(t.Topic) == nil { // TopicID: a later topic of the name begins anew
+						continue
+					}
+					log := r.Log()
+					b, err := r.Bounds()
+					if log == nil || err != nil {
 						continue
 					}
 					if len(lags) == most {
 						return lags, false
 					}
-					lags = append(lags, lagOf(r, groupLag{Group: g.Group, Topic: t.Topic, Partition: p.Partition, Committed: p.Offset}, &budget))
+					lags = append(lags, lagOf(log, b, groupLag{Group: g.Group, Topic: t.Topic, Partition: p.Partition, Committed: p.Offset}, &budget))
 				}
 			}
 		}
@@ -87,10 +94,9 @@ func (n *Node) groupLags(most int, only string) (lags []groupLag, complete bool)
 }
 
 // lagOf fills in what the partition says. What was deleted cannot be read any more: it is no lag.
-func lagOf(r *replica.Partition, l groupLag, budget *int64) groupLag {
-	log := r.Log()
-	end := r.LastStableOffset()
-	l.LastStable, l.LogEnd, l.LogStart, l.Exact = int64(end), int64(r.HighWatermark()), int64(log.StartOffset()), true
+func lagOf(log *storage.Log, b storage.Bounds, l groupLag, budget *int64) groupLag {
+	end := b.Stable
+	l.LastStable, l.LogEnd, l.LogStart, l.Exact = int64(end), int64(b.HighWatermark), int64(b.Start), true
 	at := max(storage.Offset(l.Committed), storage.Offset(l.LogStart))
 	if at >= end {
 		return l

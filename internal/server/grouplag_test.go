@@ -5,11 +5,69 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/quire-log/quire/internal/record"
+	"github.com/quire-log/quire/internal/storage"
+	"github.com/quire-log/quire/internal/wire"
 )
+
+// A lag is of one moment: while records come and go, and a consumer that is always at the end commits where it is, nothing is ahead of
+// anything that it must be behind.
+func TestGroupLagOfOneMoment(t *testing.T) {
+	n, c := groupsNode(t, "")
+	p := n.replicas.Partition("t", 0)
+	c.ask(commitOf("g", "t", 0))
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() { // who produces, and deletes all but the last records
+		defer close(stop)
+		for i := range 4000 {
+			a, err := p.Append(pack(t, nil, "a", "b"), 1, storage.AppendOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if i%2 == 1 {
+				if _, err := p.DeleteRecords(a.BaseOffset); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	done.Go(func() { // who consumes
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			req := wire.NewRequest(int16(kmsg.OffsetCommit), 9, nil, commitOf("g", "t", int64(p.HighWatermark())).AppendTo(nil))
+			n.handleOffsetCommit(t.Context(), req).Done()
+		}
+	})
+	for looked := 0; ; looked++ {
+		lags, complete := n.groupLags(10, "g")
+		if len(lags) != 1 || !complete {
+			t.Fatalf("%+v, %v", lags, complete)
+		}
+		l := lags[0]
+		if l.LogStart > l.LastStable || l.LastStable > l.LogEnd || l.Committed > l.LogEnd || l.Records < 0 || l.Records > l.LogEnd-l.LogStart {
+			t.Fatalf("look %d: %+v", looked, l)
+		}
+		select {
+		case <-stop:
+			done.Wait()
+			return
+		default:
+		}
+	}
+}
 
 // The lag of a group is what is left to read and how old that is; never negative, and counted from the log's start when what was
 // committed is gone.

@@ -177,6 +177,23 @@ func (l *Log) LastStableOffset(hw Offset) Offset {
 	return min(max(stable, l.StartOffset()), hw)
 }
 
+// Bounds are what a log holds, all of one moment: Start <= Stable <= HighWatermark <= End.
+type Bounds struct {
+	Start, Stable, HighWatermark, End Offset
+}
+
+// Bounds asks for the high watermark in the same moment. It waits for an append that writes, but not for one that fsyncs.
+func (l *Log) Bounds(highWatermark func() Offset) Bounds {
+	// Start and end change under mu alone, and the high watermark is raised to ends that were, so none of them overtakes another here.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := Bounds{Start: l.StartOffset(), End: l.EndOffset()}
+	b.HighWatermark = min(highWatermark(), b.End) // a log that lost its tail begins with a high watermark beyond it
+	b.Start = min(b.Start, b.HighWatermark)
+	b.Stable = l.LastStableOffset(b.HighWatermark)
+	return b
+}
+
 // AssignEpoch begins a leader's reign at the log's end. Nothing is written yet: see epochCache.
 func (l *Log) AssignEpoch(e Epoch) error {
 	l.mu.Lock()
