@@ -176,7 +176,7 @@ func replayFile(t *testing.T, s *Shard, src []byte) {
 			if b.IsTransactional() {
 				e.Producer = &Producer{b.ProducerID(), b.ProducerEpoch()}
 			}
-			if err := s.Replay(e); err != nil {
+			if err := s.Replay(&e); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -23,6 +23,7 @@ type group struct {
 	stored *kmeta.GroupMetadataValue
 
 	offsets offsets
+	recent  *topicOffsets     // one of offsets, or nil: of what was replayed last
 	pending map[int64]offsets // of open transactions, by producer id
 
 	// cleanup looks for offsets that expired or whose topics are gone, and for groups that nothing is left of.
@@ -69,6 +70,7 @@ func (g *group) keepOrForget() {
 	}
 	g.s.stop(&g.cleanup)
 	delete(g.s.groups, g.name)
+	g.s.recent = nil
 }
 
 // watch begins the cleanup of a group that came into being.

@@ -93,7 +93,7 @@ func (w *world) do(e Effect) {
 		for _, r := range e.Records {
 			entry := Entry{Record: r, Offset: int64(len(w.log)), Producer: e.Producer}
 			w.log = append(w.log, entry)
-			if err := w.s.Replay(entry); err != nil {
+			if err := w.s.Replay(&entry); err != nil {
 				w.t.Fatal(err)
 			}
 		}
@@ -147,7 +147,7 @@ func (w *world) restart() {
 	w.commitHeld(kerr.NotCoordinator)
 	w.s = w.shard()
 	for _, e := range w.log {
-		if err := w.s.Replay(e); err != nil {
+		if err := w.s.Replay(&e); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -58,7 +58,7 @@ func (c *classicGroup) upgrade(now time.Time) ([]Record, *consumerGroup, bool) {
 	recs = append(recs, currents...)
 	scratch := NewShard(Options{Config: s.config, Image: s.opts.Image, OnEvent: s.opts.OnEvent, NewID: s.opts.NewID})
 	for _, r := range recs {
-		if err := scratch.Replay(Entry{Record: r}); err != nil {
+		if err := scratch.Replay(&Entry{Record: r}); err != nil {
 			return nil, nil, false
 		}
 	}

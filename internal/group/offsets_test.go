@@ -263,7 +263,7 @@ func BenchmarkOffsetCommit(b *testing.B) {
 		c.Request.Topics[0].Partitions[0].Offset = int64(i)
 		e := w.s.OffsetCommit(w.now, c, reply)
 		for _, r := range e.Records {
-			if err := w.s.Replay(Entry{Record: r, Offset: int64(i)}); err != nil {
+			if err := w.s.Replay(&Entry{Record: r, Offset: int64(i)}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -282,7 +282,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if err := s.Replay(entries[i%len(entries)]); err != nil {
+		if err := s.Replay(&entries[i%len(entries)]); err != nil {
 			b.Fatal(err)
 		}
 		i++

@@ -19,16 +19,16 @@ type ReplayError struct {
 func (e *ReplayError) Error() string { return fmt.Sprintf("offset %d: %v", e.Offset, e.Err) }
 func (e *ReplayError) Unwrap() error { return e.Err }
 
-// Replay applies one committed record. A record of a type that is not known is skipped, as Kafka does; the error is a
+// Replay applies one committed record, of which nothing is kept. A record of a type that is not known is skipped, as Kafka does; the error is a
 // *ReplayError of damaged bytes.
-func (s *Shard) Replay(e Entry) error {
+func (s *Shard) Replay(e *Entry) error {
 	if err := s.replay(e); err != nil {
 		return &ReplayError{e.Offset, err}
 	}
 	return nil
 }
 
-func (s *Shard) replay(e Entry) error {
+func (s *Shard) replay(e *Entry) error {
 	if len(e.Key) >= 2 && binary.BigEndian.Uint16(e.Key) <= 1 {
 		return s.replayOffset(e)
 	}
@@ -65,7 +65,7 @@ func (s *Shard) replay(e Entry) error {
 // replayOffset is Replay for the records that there are most of: it looks names up without copying them.
 //
 //	int16 type 0 or 1 | int16 length, group | int16 length, topic | int32 partition
-func (s *Shard) replayOffset(e Entry) error {
+func (s *Shard) replayOffset(e *Entry) error {
 	name, rest, ok := plainString(e.Key[2:])
 	topic, rest, ok2 := plainString(rest)
 	if !ok || !ok2 || len(rest) != 4 {
@@ -76,7 +76,7 @@ func (s *Shard) replayOffset(e Entry) error {
 		return err
 	}
 	partition := int32(binary.BigEndian.Uint32(rest))
-	g := s.groups[string(name)]
+	g := s.known(name)
 	if e.Value == nil {
 		if g != nil {
 			g.forget(string(topic), partition)
@@ -85,7 +85,8 @@ func (s *Shard) replayOffset(e Entry) error {
 		return nil
 	}
 	c := committed{leaderEpoch: -1, expireMs: -1, at: e.Offset}
-	if !c.read(e.Key[1], e.Value) {
+	note, ok := c.read(e.Key[1], e.Value)
+	if !ok {
 		if err := c.readOther(e.Key[1], e.Value); err != nil {
 			return err
 		}
@@ -93,12 +94,8 @@ func (s *Shard) replayOffset(e Entry) error {
 	if g == nil {
 		g = s.groupOf(string(name))
 	}
-	own, ok := s.topics[string(topic)]
-	if !ok {
-		own = s.intern(string(topic))
-	}
 	if e.Producer == nil {
-		g.offsets.put(own, partition, c)
+		g.said(topic).make(partition).become(&c, note)
 		return nil
 	}
 	if g.pending == nil {
@@ -107,7 +104,7 @@ func (s *Shard) replayOffset(e Entry) error {
 	if g.pending[e.Producer.ID] == nil {
 		g.pending[e.Producer.ID] = offsets{}
 	}
-	g.pending[e.Producer.ID].put(own, partition, c)
+	g.pending[e.Producer.ID].topic(s.intern(topic)).make(partition).become(&c, note)
 	if s.open[e.Producer.ID] == nil {
 		s.open[e.Producer.ID] = map[*group]struct{}{}
 	}
@@ -115,34 +112,75 @@ func (s *Shard) replayOffset(e Entry) error {
 	return nil
 }
 
-// read reads a value of the version that commits are written in, and allocates nothing for one without a note; false: another one, or
+// known finds a group, which most often is the one of the record before; nil: there is none.
+func (s *Shard) known(name []byte) *group {
+	if g := s.recent; g != nil && g.name == string(name) {
+		return g
+	}
+	g := s.groups[string(name)]
+	s.recent = g
+	return g
+}
+
+// said are the group's offsets of a topic, which most often is the one of the record before.
+func (g *group) said(topic []byte) *topicOffsets {
+	if t := g.recent; t != nil && t.name == string(topic) {
+		return t
+	}
+	t := g.offsets[string(topic)]
+	if t == nil {
+		t = g.offsets.topic(g.s.intern(topic))
+	}
+	g.recent = t
+	return t
+}
+
+// become takes over what was read. A note that is as before is not copied.
+func (c *committed) become(read *committed, note []byte) {
+	had := c.metadata
+	*c = *read
+	switch {
+	case note == nil: // read has its own
+	case had == string(note):
+		c.metadata = had
+	default:
+		c.metadata = string(note)
+	}
+}
+
+// read reads a value of the version that commits are written in, and allocates nothing; false: another one, or
 // one that is damaged, is readOther's.
 //
 //	int16 version 4 | int64 offset | int32 leader epoch | uvarint length + 1, metadata | int64 time | tags: 00, or 01 00 10 and the topic's id
-func (c *committed) read(kind byte, v []byte) bool {
+//
+// The note is a view of v; nil, of none.
+func (c *committed) read(kind byte, v []byte) (note []byte, ok bool) {
 	const before, after, tag = 2 + 8 + 4, 8, 3
 	if kind == 0 || len(v) < before+1+after+1 || binary.BigEndian.Uint16(v) != 4 {
-		return false
+		return nil, false
 	}
-	note := int(v[before])
-	if note == 0 || note > 0x7f { // null, or longer than is worth it
-		return false
+	n := int(v[before])
+	if n == 0 || n > 0x7f { // null, or longer than is worth it
+		return nil, false
 	}
 	rest := v[before+1:]
-	if note--; len(rest) < note+after+1 {
-		return false
+	if n--; len(rest) < n+after+1 {
+		return nil, false
 	}
-	tail := rest[note+after:]
+	tail := rest[n+after:]
 	switch {
 	case len(tail) == 1 && tail[0] == 0:
 	case len(tail) == tag+len(c.topicID) && tail[0] == 1 && tail[1] == 0 && tail[2] == byte(len(c.topicID)):
 		copy(c.topicID[:], tail[tag:])
 	default:
-		return false
+		return nil, false
 	}
 	c.offset, c.leaderEpoch = int64(binary.BigEndian.Uint64(v[2:])), int32(binary.BigEndian.Uint32(v[10:]))
-	c.metadata, c.commitMs = string(rest[:note]), int64(binary.BigEndian.Uint64(rest[note:]))
-	return true
+	c.commitMs = int64(binary.BigEndian.Uint64(rest[n:]))
+	if n == 0 {
+		return nil, true
+	}
+	return rest[:n], true
 }
 
 // readOther reads a value of any version.
@@ -181,6 +219,7 @@ func plainString(src []byte) (s, rest []byte, ok bool) {
 
 // forget is what a tombstone of an offset does: it also takes what open transactions have for the partition.
 func (g *group) forget(topic string, partition int32) {
+	g.recent = nil
 	g.offsets.remove(topic, partition)
 	for id, p := range g.pending {
 		p.remove(topic, partition)

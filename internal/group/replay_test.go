@@ -26,7 +26,10 @@ func FuzzReadCommit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind byte, value []byte) {
 		kind &= 1
 		quick, slow := committed{leaderEpoch: -1, expireMs: -1}, committed{leaderEpoch: -1, expireMs: -1}
-		ok := quick.read(kind, value)
+		note, ok := quick.read(kind, value)
+		read := quick
+		quick.metadata = "of before"
+		quick.become(&read, note)
 		err := slow.readOther(kind, value)
 		switch {
 		case ok && err != nil:
@@ -43,10 +46,10 @@ func FuzzReadCommit(f *testing.F) {
 func TestReplayAllocates(t *testing.T) {
 	s := newWorld(t).shard()
 	w := offsetWriter{group: "g", recs: make([]Record, 0, 1)}
-	w.add("orders", 0, &kmeta.OffsetCommitValue{Offset: 7, ExpireTimestamp: -1, TopicID: topicID("orders")}, 4)
+	w.add("orders", 0, &kmeta.OffsetCommitValue{Offset: 7, Metadata: "a note", ExpireTimestamp: -1, TopicID: topicID("orders")}, 4)
 	e := Entry{Record: w.recs[0], Offset: 1}
 	if n := testing.AllocsPerRun(1000, func() {
-		if err := s.Replay(e); err != nil {
+		if err := s.Replay(&e); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {

@@ -62,6 +62,7 @@ type Shard struct {
 	over   bool // unloaded: no timer runs any more
 
 	groups map[string]*group
+	recent *group            // one of groups, or nil: of the offset that was replayed last
 	topics map[string]string // names of topics with offsets, one string for all that mention them
 	timers timerHeap
 

@@ -78,7 +78,7 @@ func (w *world) load(log []Entry) *Shard {
 	w.t.Helper()
 	s := w.shard()
 	for _, e := range log {
-		if err := s.Replay(e); err != nil {
+		if err := s.Replay(&e); err != nil {
 			w.t.Fatal(err)
 		}
 	}

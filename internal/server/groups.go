@@ -18,6 +18,10 @@ type groupMachine struct {
 	*group.Shard
 	node    *Node
 	records []coordRecord // scratch of the last effect
+
+	// What is replayed.
+	entry    group.Entry
+	producer group.Producer
 }
 
 // startGroups begins to coordinate groups, from an image on.
@@ -79,12 +83,13 @@ func (n *Node) groupConfig(img *metadata.Image) group.Config {
 	}
 }
 
-func (m *groupMachine) replay(e coordEntry) error {
-	entry := group.Entry{Record: group.Record{Key: e.key, Value: e.value}, Offset: e.offset}
+func (m *groupMachine) replay(e *coordEntry) error {
+	m.entry = group.Entry{Record: group.Record{Key: e.key, Value: e.value}, Offset: e.offset}
 	if e.producer != nil {
-		entry.Producer = &group.Producer{ID: e.producer.id, Epoch: e.producer.epoch}
+		m.producer = group.Producer{ID: e.producer.id, Epoch: e.producer.epoch}
+		m.entry.Producer = &m.producer
 	}
-	return m.Replay(entry)
+	return m.Replay(&m.entry)
 }
 
 func (m *groupMachine) replayMarker(producerID int64, producerEpoch int16, commit bool) {

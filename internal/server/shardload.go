@@ -138,6 +138,7 @@ type loader struct {
 	m       machine
 	damaged func(storage.Offset, error)
 	reader  record.Reader
+	at      coordEntry // what is replayed
 	records int64
 	bytes   int64
 }
@@ -202,7 +203,8 @@ func (l *loader) entry(e record.Entry, from storage.Offset) {
 			continue
 		}
 		l.records++
-		if err := l.m.replay(coordEntry{coordRecord{r.Key, r.Value}, int64(r.Offset), producer}); err != nil {
+		l.at = coordEntry{coordRecord{r.Key, r.Value}, int64(r.Offset), producer}
+		if err := l.m.replay(&l.at); err != nil {
 			l.damaged(r.Offset, err)
 		}
 	}

@@ -28,6 +28,7 @@ type shardLog struct {
 	careful bool
 
 	unapplied []coordRecord  // in builder or in the log, not yet replayed
+	entry     coordEntry     // what is replayed
 	producer  *coordProducer // of what is in builder
 	thens     []func(error)
 	released  []finisher
@@ -91,7 +92,8 @@ func (l *shardLog) take(m machine, e effect, now time.Time, shared bool) error {
 // apply replays one record, at the offset that it has or is about to get.
 func (l *shardLog) apply(m machine, r coordRecord) {
 	// An error is of bytes that cannot be read, and the machine has made these a moment ago.
-	_ = m.replay(coordEntry{r, l.next, l.producer})
+	l.entry = coordEntry{r, l.next, l.producer}
+	_ = m.replay(&l.entry)
 	l.next++
 }
 

@@ -20,8 +20,8 @@ import (
 // A machine is the state of one partition of a coordinator's topic: it decides, and its log is its memory. One goroutine at a
 // time uses it.
 type machine interface {
-	// replay applies one record of the log, replayMarker the end of a transaction. An error of replay is of one damaged record.
-	replay(e coordEntry) error
+	// replay applies one record of the log, of which it keeps nothing, replayMarker the end of a transaction. An error of replay is of one damaged record.
+	replay(e *coordEntry) error
 	replayMarker(producerID int64, producerEpoch int16, commit bool)
 	// loaded ends the loading; unload answers everything that waits, and is the last call.
 	loaded(now time.Time)

@@ -41,7 +41,7 @@ func number(n int64) coordRecord {
 	return coordRecord{[]byte("n"), binary.BigEndian.AppendUint64(nil, uint64(n))}
 }
 
-func (c *counter) replay(e coordEntry) error {
+func (c *counter) replay(e *coordEntry) error {
 	if len(e.value) != 8 {
 		return errors.New("no number")
 	}

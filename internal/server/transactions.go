@@ -30,7 +30,7 @@ type txnMachine struct {
 	records []coordRecord // scratch
 }
 
-func (m *txnMachine) replay(e coordEntry) error {
+func (m *txnMachine) replay(e *coordEntry) error {
 	return m.Replay(txn.Record{Key: e.key, Value: e.value})
 }
 func (*txnMachine) replayMarker(int64, int16, bool)    {} // nobody writes into this log within a transaction
