@@ -1,13 +1,14 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/quire-log/quire/internal/group"
 	"github.com/quire-log/quire/internal/kmeta"
-	"github.com/quire-log/quire/internal/metadata"
 	"github.com/quire-log/quire/internal/record"
 	"github.com/quire-log/quire/internal/replica"
 	"github.com/quire-log/quire/internal/storage"
@@ -16,7 +17,7 @@ import (
 // loadRecords is how many commits BenchmarkLoadOffsets has loaded: about a gigabyte.
 const loadRecords = 10_000_000
 
-// BenchmarkLoadOffsets reads a partition of __consumer_offsets, and makes nothing of it or loads it: commits of 1,000 groups to 100
+// BenchmarkLoadOffsets reads a partition of __consumer_offsets, batch by batch and record by record, and loads it: commits of 1,000 groups to 100
 // partitions each, 16 to a batch. One group commits all of its partitions at a time, or each group one of its own after the other.
 func BenchmarkLoadOffsets(b *testing.B) {
 	for _, order := range []struct {
@@ -31,12 +32,16 @@ func BenchmarkLoadOffsets(b *testing.B) {
 			p := n.replicas.Partition(offsetsTopic, 0)
 			fillOffsets(b, p, order.of)
 			b.Run("read", func(b *testing.B) {
-				loadAll(b, n, p, func() idleMachine { return idleMachine{} })
+				b.SetBytes(p.Log().Size())
+				for b.Loop() {
+					if read := readAll(b, p.Log(), n.groups.loadBuffer); read != loadRecords {
+						b.Fatalf("%d records", read)
+					}
+				}
+				b.ReportMetric(float64(loadRecords)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 			})
 			b.Run("load", func(b *testing.B) {
-				loadAll(b, n, p, func() *groupMachine {
-					return &groupMachine{node: n, Shard: group.NewShard(group.Options{Config: group.DefaultConfig(), Image: n.controller.Image})}
-				})
+				loadAll(b, n, p)
 			})
 		})
 	}
@@ -65,15 +70,50 @@ func fillOffsets(b *testing.B, p *replica.Partition, order func(i int) (group, p
 	}
 }
 
-// loadAll loads machines from a partition of the offsets topic.
-func loadAll[M machine](b *testing.B, n *Node, p *replica.Partition, machineOf func() M) {
+// readAll reads a log as a consumer would, and counts its records.
+func readAll(b *testing.B, log *storage.Log, atOnce int) (records int) {
+	var reader record.Reader
+	var buf []byte
+	for at := log.StartOffset(); at < log.EndOffset(); {
+		d, err := log.Read(at, storage.ReadOptions{MaxBytes: int64(atOnce), Limit: log.EndOffset(), MinOneBatch: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, r := range d.Regions {
+			buf = slices.Grow(buf[:0], int(r.Len))[:r.Len]
+			if _, err := r.File.ReadAt(buf, r.Pos); err != nil {
+				b.Fatal(err)
+			}
+			for left := buf; len(left) > 0; {
+				e, err := record.FirstEntry(left)
+				if err != nil {
+					break
+				}
+				if err := errors.Join(e.Check(), reader.ResetEntry(e, loadInflateMax)); err != nil {
+					b.Fatal(err)
+				}
+				for reader.Next() {
+					records++
+				}
+				at, left = e.LastOffset()+1, left[len(e):]
+			}
+		}
+		d.Release()
+	}
+	return records
+}
+
+// loadAll loads the machine of a partition of the offsets topic.
+func loadAll(b *testing.B, n *Node, p *replica.Partition) {
 	b.SetBytes(p.Log().Size())
 	b.ReportAllocs()
 	report := processorTime(b)
 	for b.Loop() {
-		s := newShard(&shards[M]{
+		s := newShard(&shards[*groupMachine]{
 			topic: offsetsTopic, ctx: n.groups.ctx, loads: make(chan struct{}, 1), loadBuffer: n.groups.loadBuffer, log: n.log, find: n.groups.find,
-			make: func(int32) M { return machineOf() },
+			make: func(int32) *groupMachine {
+				return &groupMachine{node: n, Shard: group.NewShard(group.Options{Config: group.DefaultConfig(), Image: n.controller.Image})}
+			},
 		}, 0, 0)
 		if err := s.read(); err != nil {
 			b.Fatal(err)
@@ -82,14 +122,3 @@ func loadAll[M machine](b *testing.B, n *Node, p *replica.Partition, machineOf f
 	report(b)
 	b.ReportMetric(float64(loadRecords)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 }
-
-// An idleMachine makes nothing of what it is told.
-type idleMachine struct{}
-
-func (idleMachine) replay(*coordEntry) error            { return nil }
-func (idleMachine) replayMarker(int64, int16, bool)     {}
-func (idleMachine) loaded(time.Time)                    {}
-func (idleMachine) unload()                             {}
-func (idleMachine) onImage(time.Time, *metadata.Delta)  {}
-func (idleMachine) nextTimer() (t time.Time, some bool) { return t, false }
-func (idleMachine) tick(time.Time) effect               { return effect{} }

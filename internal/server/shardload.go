@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
 	"time"
 
 	"github.com/quire-log/quire/internal/record"
@@ -91,97 +89,59 @@ func (s *shard[M]) read() error {
 	l := loader{m: m, damaged: func(offset storage.Offset, err error) {
 		c.log.Error("a record of a coordinator's log is damaged and has no effect", "partition", s.name(), "offset", int64(offset), "error", err)
 	}}
-	end := log.EndOffset()
-	buf := loadBuffers.Get().(*[]byte)
-	defer loadBuffers.Put(buf)
-	for at := log.StartOffset(); at < end; {
-		if c.ctx.Err() != nil || s.closed() {
-			m.unload()
-			return context.Canceled
-		}
-		d, err := log.Read(at, storage.ReadOptions{MaxBytes: int64(c.loadBuffer), Limit: end, MinOneBatch: true})
-		if err != nil {
-			var moved *storage.OutOfRangeError
-			if errors.As(err, &moved) && at < log.StartOffset() {
-				at = log.StartOffset() // retention was faster
-				continue
-			}
-			m.unload()
-			return err
-		}
-		next, err := l.take(d, at, buf)
-		d.Release()
-		if err != nil {
-			m.unload()
-			return fmt.Errorf("at offset %d: %w", at, err)
-		}
-		if next <= at { // what lies before the end are no batches, but offsets of some that are gone
-			break
-		}
-		at = next
+	r := readLog(log, c.loadBuffer, func() bool { return c.ctx.Err() != nil || s.closed() }, l.damaged)
+	c.work.Go(r.run)
+	err := l.replay(r)
+	r.close()
+	if err != nil {
+		m.unload()
+		return err
 	}
 	s.m, s.ok = m, true
 	s.stale = false
 	m.loaded(time.Now())
 	s.due.Store(0) // the timers' goroutine looks when
 	if l.records > 0 {
-		c.log.Info("a coordinator's log is loaded", "partition", s.name(), "records", l.records, "bytes", l.bytes, "took", time.Since(begin).Round(time.Microsecond).String())
+		c.log.Info("a coordinator's log is loaded", "partition", s.name(), "records", l.records, "bytes", r.bytes, "took", time.Since(begin).Round(time.Microsecond).String())
 	}
 	return nil
 }
 
-// loadBuffers are as large as the largest read that they were used for.
-var loadBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// A loader replays batches to a machine.
+// A loader replays a log to a machine.
 type loader struct {
 	m       machine
 	damaged func(storage.Offset, error)
 	reader  record.Reader
 	at      coordEntry // what is replayed
 	records int64
-	bytes   int64
 }
 
-// take replays what a read found, but for what lies before offset from, and returns the offset that follows.
-func (l *loader) take(d storage.Data, from storage.Offset, buf *[]byte) (next storage.Offset, err error) {
-	next = from
-	for _, r := range d.Regions {
-		if int64(cap(*buf)) < r.Len {
-			*buf = make([]byte, r.Len)
+// replay replays all that a reader finds.
+func (l *loader) replay(r *logReader) (err error) {
+	for c := range r.cuts {
+		for i := range c.records {
+			l.record(&c.records[i])
 		}
-		b := (*buf)[:r.Len]
-		if n, err := r.File.ReadAt(b, r.Pos); n < len(b) {
-			if err == nil || errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return next, err
+		if c.batch != nil {
+			l.batch(c.batch, c.from)
 		}
-		for len(b) > 0 {
-			e, err := record.FirstEntry(b)
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				break // the bytes end within a batch
-			}
-			if err != nil {
-				return next, err
-			}
-			if e.LastOffset() >= from {
-				l.entry(e, from)
-			}
-			next = e.LastOffset() + 1
-			b = b[len(e):]
-			l.bytes += int64(len(e))
+		if c.err != nil {
+			err = c.err
 		}
+		r.done(c)
 	}
-	return next, nil
+	return err
 }
 
-// entry replays one batch, or a message of an old set.
-func (l *loader) entry(e record.Entry, from storage.Offset) {
-	if err := e.Check(); err != nil {
-		l.damaged(e.BaseOffset(), err)
-		return
+func (l *loader) record(e *coordEntry) {
+	l.records++
+	if err := l.m.replay(e); err != nil {
+		l.damaged(storage.Offset(e.offset), err)
 	}
+}
+
+// batch replays one batch, or a message of an old set.
+func (l *loader) batch(e record.Entry, from storage.Offset) {
 	if err := l.reader.ResetEntry(e, loadInflateMax); err != nil {
 		l.damaged(e.BaseOffset(), err)
 		return
@@ -202,11 +162,8 @@ func (l *loader) entry(e record.Entry, from storage.Offset) {
 		if r.Offset < from {
 			continue
 		}
-		l.records++
 		l.at = coordEntry{coordRecord{r.Key, r.Value}, int64(r.Offset), producer}
-		if err := l.m.replay(&l.at); err != nil {
-			l.damaged(r.Offset, err)
-		}
+		l.record(&l.at)
 	}
 	if err := l.reader.Err(); err != nil {
 		l.damaged(e.BaseOffset(), err)
