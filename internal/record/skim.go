@@ -17,7 +17,11 @@ import (
 //
 // The zero Skim is ready for Reset, and Close gives back what it holds. It belongs to one goroutine. Keys are views that last until
 // Reset or Close.
+//
+// Who has inflated the records already begins with ResetInflated instead.
 type Skim struct {
+	Level int // of what Rewrite compresses; 0: DefaultLevel
+
 	batch   Batch
 	records []byte // inflated
 	next    int    // where the next record begins in them
@@ -85,6 +89,39 @@ func (s *Skim) Reset(b Batch, limit int) error {
 	}
 	s.records = s.inflated
 	return nil
+}
+
+// ResetInflated begins on b, whose records inflate to records, as Inflate has it; both are views that last until the next Reset.
+func (s *Skim) ResetInflated(b Batch, records []byte) error {
+	s.Close()
+	s.batch, s.next, s.index, s.err = b, 0, 0, nil
+	s.records = records
+	if b.Count() < 0 {
+		return s.fail(&FormatError{fmt.Sprintf("record count %d", b.Count())})
+	}
+	return nil
+}
+
+// Inflate returns what b's records inflate to: those of an uncompressed batch are a view of it, others are appended to dst, and it
+// returns what was appended. dst does not grow: *TooLargeError when its capacity is not enough, for which zstd wants zstdBlock more than
+// there is to come.
+func Inflate(dst []byte, b Batch) ([]byte, error) {
+	src := b.Payload()
+	room := cap(dst) - len(dst)
+	switch {
+	case b.Codec() == None || b.Count() == 0 && len(src) == 0:
+		return src, nil
+	case room < 2:
+		return nil, &TooLargeError{room}
+	case b.Codec() == Zstd:
+		return inflateZstd(dst, src)
+	}
+	// One less, since that something is beyond the limit shows by a byte of it.
+	out, err := Decompress(dst, src, b.Codec(), room-1)
+	if err != nil {
+		return nil, err
+	}
+	return out[len(dst):], nil
 }
 
 // Close gives back what the batch took; of its own buffers it keeps those of the usual size.
@@ -303,7 +340,11 @@ func (s *Skim) Rewrite(dst []byte, sets bool, horizon int64, keep func(s *Skim) 
 	} else {
 		s.plain = out
 		var err error
-		if dst, err = Compress(dst, out, b.Codec(), DefaultLevel); err != nil {
+		level := s.Level
+		if level == 0 {
+			level = DefaultLevel
+		}
+		if dst, err = Compress(dst, out, b.Codec(), level); err != nil {
 			return dst[:start], err
 		}
 	}

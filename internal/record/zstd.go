@@ -66,8 +66,7 @@ func (z *zstdInflater) reset(src []byte) error {
 			z.block = out
 			return nil
 		}
-		// The library does not always say that it lacked room, but then less than a block of it was left.
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) && room-len(out) > zstdBlock {
+		if !lacksRoom(err, room-len(out)) {
 			return zstdError(err)
 		}
 	}
@@ -80,6 +79,30 @@ func (z *zstdInflater) reset(src []byte) error {
 	}
 	z.src.Reset(src)
 	return zstdError(z.stream.Reset(&z.src))
+}
+
+// inflateZstd is Inflate of zstd.
+func inflateZstd(dst, src []byte) ([]byte, error) {
+	if _, err := firstZstdHeader(src); err != nil {
+		return nil, err
+	}
+	z := zstdInflaters.get()
+	defer zstdInflaters.put(z)
+	room := cap(dst) - len(dst)
+	out, err := z.atOnce.DecodeAll(src, dst)
+	switch {
+	case err == nil:
+		return out[len(dst):], nil
+	case lacksRoom(err, room-max(len(out)-len(dst), 0)):
+		return nil, &TooLargeError{room}
+	}
+	return nil, zstdError(err)
+}
+
+// lacksRoom tells whether decoding failed for want of room, of which so much was left. The library does not always say so, but then
+// less than a block of it was left.
+func lacksRoom(err error, left int) bool {
+	return errors.Is(err, zstd.ErrDecoderSizeExceeded) || left <= zstdBlock
 }
 
 func (z *zstdInflater) Read(p []byte) (int, error) {
@@ -143,6 +166,11 @@ var zstdDeflaters [zstd.SpeedBestCompression + 1]pool[*zstdDeflater]
 
 // zstdDefaultLevel is Kafka's.
 const zstdDefaultLevel = 3
+
+// IsDefaultZstd tells whether a level of zstd stands for the same as Kafka's default.
+func IsDefaultZstd(level int) bool {
+	return level == DefaultLevel || zstd.EncoderLevelFromZstd(level) == zstd.EncoderLevelFromZstd(zstdDefaultLevel)
+}
 
 // zstdWriteWindow is what Kafka's default level uses; a reader needs as much memory.
 const zstdWriteWindow = 2 << 20

@@ -27,7 +27,8 @@ type keyedLog struct {
 	aborted   map[Offset]bool
 	latest    map[string]string // of committed records; tombstones are not in it
 	cleaned   Offset
-	inflaters int // of cleanings
+	inflaters int               // of cleanings
+	set       func(*cleanRound) // what else there is to say of them
 }
 
 func newKeyedLog(t testing.TB, seed uint64) *keyedLog {
@@ -107,6 +108,9 @@ func (k *keyedLog) clean(keys int64) error {
 	}
 	p := planClean(k.now, v)
 	round := cleanRound{memory: (keys + 2) * mapSlotSize, load: 0.9, inflaters: k.inflaters}
+	if k.set != nil {
+		k.set(&round)
+	}
 	end, _, err := round.run(context.Background(), k.l, p.First, p.Limit, k.now)
 	if err == nil {
 		k.cleaned = end

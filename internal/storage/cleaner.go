@@ -21,6 +21,9 @@ type CleanerConfig struct {
 	BackoffMs      int64   // log.cleaner.backoff.ms
 }
 
+// limited tells whether BytesPerSecond is a limit, and not merely a number that no disk reaches, as its default is.
+func (c *CleanerConfig) limited() bool { return c.BytesPerSecond > 0 && c.BytesPerSecond < 1<<50 }
+
 const (
 	// internalMapBytes is the map of the lane that internal topics have to themselves, so that none of them waits behind a heavy
 	// topic. It has room for 300,000 keys; more take another round.
@@ -140,7 +143,7 @@ func (c *cleaner) work(ctx context.Context, i int) {
 		if round == nil {
 			round = &cleanRound{pace: c.pace, inflaters: cleanInflaters}
 		}
-		round.load = cfg.LoadFactor
+		round.load, round.sparing = cfg.LoadFactor, cfg.limited()
 		round.memory = min(cfg.DedupeBytes/int64(cfg.Threads), mapBytesMax)
 		if i == laneOfInternal {
 			round.memory = min(round.memory, internalMapBytes)
@@ -332,7 +335,7 @@ func (c *cleaner) checkpoint(h *heldLog, end Offset) {
 func (c *cleaner) pace(ctx context.Context, n int) error {
 	c.mu.Lock()
 	rate := c.cfg.BytesPerSecond
-	if rate <= 0 || rate >= 1<<50 {
+	if !c.cfg.limited() {
 		c.mu.Unlock()
 		return nil
 	}

@@ -1,8 +1,6 @@
 package storage
 
 import (
-	"math"
-
 	"github.com/quire-log/quire/internal/record"
 )
 
@@ -88,11 +86,6 @@ func (p *cleanPass) judge(e record.Entry, v *verdict) (bool, error) {
 	return true, nil
 }
 
-// expired tells whether a batch's delete horizon has passed.
-func (p *cleanPass) expired(b record.Batch) bool {
-	return b.HasDeleteHorizon() && b.BaseTimestamp() <= p.now
-}
-
 // work decides about an entry's records, and makes anew what does not stay as it is.
 func (p *cleanPass) work(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) {
 	if e.large && most < inflateMax {
@@ -155,56 +148,83 @@ func (p *cleanPass) empty(u *cleanUnit, e *cleanEntry) {
 	}
 }
 
+// A choice is what becomes of the records of a batch.
+type choice struct {
+	gone, tombs int  // records that go, and tombstones that stay
+	expired     bool // the batch's delete horizon has passed
+	begins      bool // it gets one now
+}
+
+// choose decides about a batch that the round has whole, of which so many records are dead, and so many others are tombstones.
+func (c *cleanRound) choose(b record.Batch, dead, tombs int) choice {
+	ch := choice{gone: dead, tombs: tombs, expired: c.expired(b)}
+	if ch.expired {
+		ch.gone, ch.tombs = dead+tombs, 0
+	}
+	ch.begins = ch.tombs > 0 && !b.HasDeleteHorizon()
+	return ch
+}
+
+// remakes tells whether the batch neither goes nor stays as it is.
+func (ch *choice) remakes(b record.Batch) bool {
+	return ch.gone != int(b.Count()) && (ch.gone > 0 || ch.begins)
+}
+
 // data decides about the records of a batch that was not aborted.
-func (p *cleanPass) data(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) error {
+func (p *cleanPass) data(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) (err error) {
 	b := u.entry(e).Batch()
-	count, expired := int(b.Count()), p.expired(b)
+	count := int(b.Count())
 	marked := p.marks.covers(b.BaseOffset(), b.LastOffset()) && b.LastOffset() < p.end
-	var gone, tombs int
+	var ch choice
+	var keep func(s *record.Skim) bool
 	if marked {
-		if gone, tombs = p.marks.tally(b.BaseOffset(), b.LastOffset()); expired {
-			gone, tombs = gone+tombs, 0
+		dead, tombs := p.marks.tally(b.BaseOffset(), b.LastOffset())
+		ch = p.choose(b, dead, tombs)
+		keep = func(s *record.Skim) bool {
+			o := s.Offset()
+			return !p.marks.covers(o, o) || !p.marks.isDead(o) && !(ch.expired && p.marks.isTomb(o))
 		}
 	} else {
 		defer w.skim.Close()
 		if err := w.skim.Reset(b, most); err != nil {
 			return err
 		}
-		var err error
-		if gone, tombs, err = p.lookUp(w, !expired); err != nil {
+		if ch, err = p.lookUp(w, b); err != nil {
 			return err
 		}
+		keep = func(s *record.Skim) bool { return w.keeps[s.Index()/64]&(1<<(s.Index()%64)) != 0 }
 	}
-	begins := tombs > 0 && !b.HasDeleteHorizon()
-	e.seen, e.kept = int64(count), int64(count-gone)
+	e.seen, e.kept = int64(count), int64(count-ch.gone)
 	switch {
-	case gone == count:
+	case ch.gone == count:
 		p.empty(u, e)
 		return nil
-	case gone == 0 && !begins:
+	case !ch.remakes(b):
 		e.stay = stayVerbatim
 		return nil
 	}
-	keep := func(s *record.Skim) bool { return w.keeps[s.Index()/64]&(1<<(s.Index()%64)) != 0 }
 	if marked {
+		if made := w.spooled.find(p.spool, b.BaseOffset(), int(e.kept)); made != nil {
+			u.out = append(u.out, made...)
+			e.stay = stayAnew
+			return nil
+		}
 		defer w.skim.Close()
 		if err := w.skim.Reset(b, most); err != nil {
 			return err
 		}
-		keep = func(s *record.Skim) bool {
-			o := s.Offset()
-			return !p.marks.covers(o, o) || !p.marks.isDead(o) && !(expired && p.marks.isTomb(o))
-		}
 	}
-	var err error
-	if u.out, err = w.skim.Rewrite(u.out, begins, p.horizon(), keep); err == nil {
+	w.skim.Level = p.sampled.level(b)
+	if u.out, err = w.skim.Rewrite(u.out, ch.begins, p.horizon(), keep); err == nil {
 		e.stay = stayAnew
 	}
 	return err
 }
 
-// lookUp decides about the records of the batch that the worker skims by their keys, into its keeps.
-func (p *cleanPass) lookUp(w *cleanWorker, keepsTombstones bool) (gone, tombs int, err error) {
+// lookUp decides about the records of the batch that the worker skims by their keys, into its keeps. Of a batch in which the round ends,
+// tombstones beyond that stay though its horizon has passed.
+func (p *cleanPass) lookUp(w *cleanWorker, b record.Batch) (ch choice, err error) {
+	ch.expired = p.expired(b)
 	w.keeps = w.keeps[:0]
 	n := 0 // records decided about
 	decide := func(keys []hashedKey) {
@@ -214,12 +234,12 @@ func (p *cleanPass) lookUp(w *cleanWorker, keepsTombstones bool) (gone, tombs in
 				w.keeps = append(w.keeps, 0)
 			}
 			switch k := &keys[i]; {
-			case !p.wants(k, keepsTombstones):
-				gone++
+			case !p.wants(k, !ch.expired):
+				ch.gone++
 			default:
 				w.keeps[n/64] |= 1 << (n % 64)
 				if k.kind == tombstone {
-					tombs++
+					ch.tombs++
 				}
 			}
 			n++
@@ -233,7 +253,8 @@ func (p *cleanPass) lookUp(w *cleanWorker, keepsTombstones bool) (gone, tombs in
 		}
 	}
 	decide(keys)
-	return gone, tombs, w.skim.Err()
+	ch.begins = ch.tombs > 0 && !b.HasDeleteHorizon()
+	return ch, w.skim.Err()
 }
 
 // control keeps a marker.
@@ -315,14 +336,6 @@ func (w *cleanWorker) build(u *cleanUnit, e *cleanEntry) (err error) {
 		e.stay = stayAnew
 	}
 	return err
-}
-
-// horizon is until when tombstones that survive this cleaning stay.
-func (p *cleanPass) horizon() int64 {
-	if p.cfg.DeleteRetentionMs > math.MaxInt64-p.now {
-		return math.MaxInt64
-	}
-	return p.now + p.cfg.DeleteRetentionMs
 }
 
 // legacy decides about a message of format 0 or 1, or what is wrapped in one. What stays becomes a batch.

@@ -111,7 +111,8 @@ type cleanWorker struct {
 	headers []record.Header // theirs
 	keys    [warmKeys]hashedKey
 	keeps   []uint64 // a bit for each record of a batch
-	sum     Offset   // of what was warmed
+	spooled spoolReader
+	sum     Offset // of what was warmed
 }
 
 func newCleanWorker() *cleanWorker { return &cleanWorker{builder: record.NewBuilder()} }
@@ -120,6 +121,7 @@ func newCleanWorker() *cleanWorker { return &cleanWorker{builder: record.NewBuil
 type cleanPipe struct {
 	units   []*cleanUnit
 	workers []*cleanWorker // the last is the pass's own
+	backs   []*backWorker  // of the first of them; made when they are wanted
 }
 
 // inflaters is how many goroutines work; 0: everything is done by the pass itself, for tests to repeat.
@@ -127,7 +129,7 @@ func (p *cleanPipe) make(inflaters int) {
 	if len(p.workers) == inflaters+1 {
 		return
 	}
-	p.units, p.workers = nil, nil
+	p.units, p.workers, p.backs = nil, nil, nil
 	for range inflaters + 2 {
 		p.units = append(p.units, &cleanUnit{worked: make(chan struct{}, 1)})
 	}
@@ -138,6 +140,14 @@ func (p *cleanPipe) make(inflaters int) {
 
 // own is the worker of the pass itself.
 func (p *cleanPipe) own() *cleanWorker { return p.workers[len(p.workers)-1] }
+
+// back is worker i for a pass from the end.
+func (p *cleanPipe) back(i int) *backWorker {
+	for len(p.backs) <= i {
+		p.backs = append(p.backs, &backWorker{cleanWorker: p.workers[len(p.backs)]})
+	}
+	return p.backs[i]
+}
 
 // A cleanSteps is what a pass does with segments and units.
 type cleanSteps struct {

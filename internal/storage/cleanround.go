@@ -21,6 +21,12 @@ type cleanRound struct {
 	// pace is told of bytes that were read or written, and may wait; an error ends the round.
 	pace func(ctx context.Context, n int) error
 
+	// sparing: bytes read and written are limited, so that none is read twice to save work. See cleanback.go, as for the next two, by
+	// which tests choose.
+	sparing, fromBeginning, fromEnd bool
+	sampled                         cleanSample
+	spool                           *cleanSpool // batches that the first pass made for the second
+
 	pipe        cleanPipe
 	ctx         context.Context
 	l           *Log
@@ -58,7 +64,13 @@ func (c *cleanRound) run(ctx context.Context, l *Log, first, limit Offset, now i
 	if c.out == nil {
 		c.out = make([]byte, 0, cleanWriteBytes)
 	}
-	defer func() { c.segs, c.l = nil, nil }()
+	defer func() {
+		for _, w := range c.pipe.workers {
+			w.spooled.forget()
+		}
+		c.spool.close()
+		c.segs, c.l, c.spool = nil, nil, nil
+	}()
 	if err != nil {
 		return 0, c.stats, errors.Join(errCleaningAborted, err)
 	}
@@ -115,30 +127,53 @@ func (c *cleanRound) nextBase(s *segment) Offset {
 
 // fillMap notes the last offset of every key in [first, limit), or up to where the map is full.
 func (c *cleanRound) fillMap(first, limit Offset) error {
-	c.m.reset(c.memory, c.load, int64(limit-first))
-	c.marks.reset(first, limit)
-	c.m.latest = first - 1
+	c.pipe.make(c.inflaters)
+	reset := func() {
+		c.m.reset(c.memory, c.load, int64(limit-first))
+		c.marks.reset(first, limit)
+		c.m.latest = first - 1
+	}
+	reset()
+	c.sampled = c.sample(c.below(first, limit))
+	switch err := c.fillMapBackward(first, limit); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, errBackward):
+		return err
+	}
+	c.spool.close()
+	c.spool = nil
+	reset()
+	return c.fillMapForward(first, limit)
+}
+
+// judgeDirty judges the entries of the dirty part for the first pass.
+func (c *cleanRound) judgeDirty(first, limit Offset) func(e record.Entry, v *verdict) (bool, error) {
 	txns := newCleanTxns()
 	txns.add(abortedWithin(c.segs, first, limit))
 	var markers record.Reader
+	return func(e record.Entry, v *verdict) (bool, error) {
+		if e.LastOffset() < first {
+			return false, nil
+		}
+		if e.Magic() < 2 {
+			return true, nil
+		}
+		b := e.Batch()
+		if b.IsControl() {
+			v.skip = true
+			_, _, err := txns.marker(b, &markers)
+			return true, err
+		}
+		v.skip = txns.data(b)
+		return true, nil
+	}
+}
+
+func (c *cleanRound) fillMapForward(first, limit Offset) error {
 	return c.pass(c.below(first, limit), cleanSteps{
 		begin: func(*segment) {},
-		judge: func(e record.Entry, v *verdict) (bool, error) {
-			if e.LastOffset() < first {
-				return false, nil
-			}
-			if e.Magic() < 2 {
-				return true, nil
-			}
-			b := e.Batch()
-			if b.IsControl() {
-				v.skip = true
-				_, _, err := txns.marker(b, &markers)
-				return true, err
-			}
-			v.skip = txns.data(b)
-			return true, nil
-		},
+		judge: c.judgeDirty(first, limit),
 		work: func(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) {
 			if e.skip || e.large {
 				return
@@ -252,6 +287,19 @@ func (w *cleanWorker) eachKey(e record.Entry, most int, do func(key []byte, o Of
 		}
 	}
 	return w.reader.Err()
+}
+
+// expired tells whether a batch's delete horizon has passed.
+func (c *cleanRound) expired(b record.Batch) bool {
+	return b.HasDeleteHorizon() && b.BaseTimestamp() <= c.now
+}
+
+// horizon is until when tombstones that survive this cleaning stay.
+func (c *cleanRound) horizon() int64 {
+	if c.cfg.DeleteRetentionMs > math.MaxInt64-c.now {
+		return math.MaxInt64
+	}
+	return c.now + c.cfg.DeleteRetentionMs
 }
 
 // legacyHorizon is the file time up to which segments lose tombstones of formats 0 and 1, in which no horizon can be written.

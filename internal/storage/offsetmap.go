@@ -61,6 +61,7 @@ type hashedKey struct {
 	lo, hi uint64 // the key's hash
 	offset Offset
 	kind   keyKind
+	dead   bool // of a pass from the end: a later record has the key, or it has none
 }
 
 type keyKind uint8
@@ -129,6 +130,17 @@ func (m *offsetMap) put(k *hashedKey) (before Offset, ok bool) {
 	}
 	s.next = k.offset + 1
 	return before, true
+}
+
+// putFirst notes that a key was last seen at an offset, unless it is in the map already: false. There is room for it.
+func (m *offsetMap) putFirst(k *hashedKey) bool {
+	s := m.find(k.lo, k.hi)
+	if s.next != 0 {
+		return false
+	}
+	m.size++
+	*s = mapSlot{k.lo, k.hi, k.offset + 1}
+	return true
 }
 
 // get returns the last offset of a key, -1 if it is not in the map.

@@ -1,6 +1,9 @@
 package storage
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // offsetMarks keep two bits for each offset of a log's dirty part, which the first pass of a cleaning sets:
 //
@@ -13,6 +16,7 @@ type offsetMarks struct {
 	first      Offset
 	n          Offset // offsets from first on that can be marked
 	dead, tomb []uint64
+	skip       []uint64 // see setSkip; empty until one is set
 }
 
 // marksMax is how many offsets can be marked: 2 MiB of either bit.
@@ -21,6 +25,7 @@ const marksMax = 16 << 20
 // reset begins anew with the offsets [first, limit), or as many of them as there may be.
 func (m *offsetMarks) reset(first, limit Offset) {
 	m.first, m.n = first, min(limit-first, marksMax)
+	m.skip = m.skip[:0]
 	words := int(m.n+63) / 64
 	for _, b := range [...]*[]uint64{&m.dead, &m.tomb} {
 		if cap(*b) < words {
@@ -44,6 +49,20 @@ func (m *offsetMarks) set(b []uint64, o Offset) {
 	if i := uint64(o - m.first); i < uint64(m.n) {
 		b[i/64] |= 1 << (i % 64)
 	}
+}
+
+// setSkip marks a batch by its base offset, or by first if it begins before that: its records count for nothing. These marks are for the
+// first pass alone, and take room only where there are any.
+func (m *offsetMarks) setSkip(base Offset) {
+	if words := len(m.dead); len(m.skip) < words {
+		m.skip = slices.Grow(m.skip, words)[:words]
+		clear(m.skip)
+	}
+	m.set(m.skip, max(base, m.first))
+}
+
+func (m *offsetMarks) isSkipped(base Offset) bool {
+	return len(m.skip) > 0 && m.has(m.skip, max(base, m.first))
 }
 
 // isDead and isTomb are for offsets that are covered.
