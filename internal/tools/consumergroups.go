@@ -392,13 +392,18 @@ func (c *groupsCommand) delete() error {
 		return err
 	}
 	javaMapOrder(ids, javaHash, javaMapCapacity)
+	return c.deleteGroups("consumer", "deleteConsumerGroups", ids, map[string]*javaError{})
+}
+
+// deleteGroups deletes groups, but for those of which it is known already that it fails, and says of each what became of it.
+func (c *groupsCommand) deleteGroups(kind, name string, ids []string, failed map[string]*javaError) error {
+	spared := func(id string) bool { return failed[id] != nil }
 	req := kmsg.NewPtrDeleteGroupsRequest()
-	req.Groups = ids
-	failed := map[string]*javaError{}
-	if len(ids) > 0 {
-		resp, err := call[*kmsg.DeleteGroupsResponse](c.admin, "deleteConsumerGroups", req)
+	req.Groups = slices.DeleteFunc(slices.Clone(ids), spared)
+	if len(req.Groups) > 0 {
+		resp, err := call[*kmsg.DeleteGroupsResponse](c.admin, name, req)
 		if err != nil {
-			return throw("java.lang.RuntimeException", asJava(err).Error()).because(err)
+			return runtimeException(err)
 		}
 		for _, g := range resp.Groups {
 			if e := brokerError(g.ErrorCode, g.ErrorMessage); e != nil {
@@ -406,19 +411,19 @@ func (c *groupsCommand) delete() error {
 			}
 		}
 	}
-	deleted := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return failed[id] != nil })
+	deleted := slices.DeleteFunc(slices.Clone(ids), spared)
 	if len(failed) == 0 {
-		fmt.Fprintf(c.env.Stdout, "Deletion of requested consumer groups ('%s') was successful.\n", strings.Join(deleted, "', '"))
+		fmt.Fprintf(c.env.Stdout, "Deletion of requested %s groups ('%s') was successful.\n", kind, strings.Join(deleted, "', '"))
 		return nil
 	}
-	printGroupError(c.env, "Deletion of some consumer groups failed:")
+	printGroupError(c.env, "Deletion of some "+kind+" groups failed:")
 	for _, id := range ids {
 		if e := failed[id]; e != nil {
 			fmt.Fprintf(c.env.Stdout, "* Group '%s' could not be deleted due to: %s\n", id, e)
 		}
 	}
 	if len(deleted) > 0 {
-		fmt.Fprintf(c.env.Stdout, "\nThese consumer groups were deleted successfully: '%s'\n", strings.Join(deleted, "', '"))
+		fmt.Fprintf(c.env.Stdout, "\nThese %s groups were deleted successfully: '%s'\n", kind, strings.Join(deleted, "', '"))
 	}
 	return nil
 }

@@ -364,26 +364,17 @@ func (c *groupsCommand) offsetRows(g *consumerGroup) ([]offsetRow, error) {
 	return rows, nil
 }
 
-// minColumn is the least width of most columns.
-const minColumn = 15
-
 func printOffsetRows(w io.Writer, group string, rows []offsetRow, verbose bool) {
-	wide := [5]int{max(minColumn, len(group)), minColumn, minColumn, minColumn}
+	var cells [][]string
 	for _, r := range rows {
-		wide[1], wide[2], wide[3] = max(wide[1], len(r.topic)), max(wide[2], len(r.member.id)), max(wide[3], len(r.member.host))
+		cells = append(cells, []string{group, r.topic, r.partition, r.epoch, r.current, r.end, r.lag, r.member.id, r.member.host, r.member.clientID})
 	}
-	line := func(group, topic, partition, epoch, current, end, lag, consumer, host, client string) {
-		fmt.Fprintf(w, "\n%-*s %-*s %-10s ", wide[0], group, wide[1], topic, partition)
-		if verbose {
-			fmt.Fprintf(w, "%-15s ", epoch)
-		}
-		fmt.Fprintf(w, "%-15s %-15s %-15s %-*s %-*s %s", current, end, lag, wide[2], consumer, wide[3], host, client)
-	}
-	line("GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
-	for _, r := range rows {
-		line(group, r.topic, r.partition, r.epoch, r.current, r.end, r.lag, r.member.id, r.member.host, r.member.clientID)
-	}
-	fmt.Fprintln(w)
+	printGroupTable(w, []groupColumn{
+		{title: "GROUP", width: minColumn}, {title: "TOPIC", width: minColumn}, {title: "PARTITION", width: 10, fixed: true},
+		{title: "LEADER-EPOCH", width: 15, fixed: true, hidden: !verbose}, {title: "CURRENT-OFFSET", width: 15, fixed: true},
+		{title: "LOG-END-OFFSET", width: 15, fixed: true}, {title: "LAG", width: 15, fixed: true},
+		{title: "CONSUMER-ID", width: minColumn}, {title: "HOST", width: minColumn}, {title: "CLIENT-ID"},
+	}, cells)
 }
 
 // assignmentText is how the verbose table shows partitions: orders:0,1;payments:0.
@@ -414,62 +405,39 @@ func orMissing(n *int32) string {
 
 // printMembers prints who is in the group, who has most partitions first.
 func (g *consumerGroup) printMembers(w io.Writer, verbose bool) {
-	const instanceColumn, assignmentColumn = 17, 20
-	wide := [7]int{max(minColumn, len(g.id)), minColumn, instanceColumn, minColumn, minColumn, assignmentColumn, assignmentColumn}
 	static, migrating := false, false
 	members := slices.Clone(g.members)
 	slices.SortStableFunc(members, func(a, b groupMember) int { return len(b.assigned) - len(a.assigned) })
-	for _, m := range members {
-		if m.instance != nil && *m.instance != "" {
-			static = true
-			wide[2] = max(wide[2], len(*m.instance))
-		}
-		migrating = migrating || m.upgraded != nil && !*m.upgraded
-		for column, text := range map[int]string{1: m.id, 3: m.host, 4: m.clientID, 5: assignmentText(m.assigned), 6: assignmentText(m.target)} {
-			wide[column] = max(wide[column], len(text))
-		}
-	}
-	line := func(group, id, instance, host, client, count, epoch, assigned, targetEpoch, target, upgraded string) {
-		fmt.Fprintf(w, "\n%-*s %-*s ", wide[0], group, wide[1], id)
-		if static {
-			fmt.Fprintf(w, "%-*s ", wide[2], instance)
-		}
-		fmt.Fprintf(w, "%-*s %-*s %-15s ", wide[3], host, wide[4], client, count)
-		if verbose {
-			fmt.Fprintf(w, "%-15s %-*s %-15s %-*s", epoch, wide[5], assigned, targetEpoch, wide[6], target)
-			if migrating {
-				fmt.Fprintf(w, " %s", upgraded)
-			}
-		}
-	}
-	line("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT", "UPGRADED")
+	var rows [][]string
 	for _, m := range members {
 		instance, upgraded, targetEpoch, target := "", missingColumn, missingColumn, missingColumn
 		if m.instance != nil {
 			instance = *m.instance
+			static = static || instance != ""
 		}
 		if m.upgraded != nil {
 			upgraded = strconv.FormatBool(*m.upgraded)
+			migrating = migrating || !*m.upgraded
 		}
 		if m.hasTarget {
 			targetEpoch, target = orMissing(g.assignmentEpoch), assignmentText(m.target)
 		}
-		line(g.id, m.id, instance, m.host, m.clientID, strconv.Itoa(len(m.assigned)), orMissing(m.epoch), assignmentText(m.assigned), targetEpoch, target, upgraded)
+		rows = append(rows, []string{g.id, m.id, instance, m.host, m.clientID, strconv.Itoa(len(m.assigned)), orMissing(m.epoch), assignmentText(m.assigned), targetEpoch, target, upgraded, ""})
 	}
-	fmt.Fprintln(w)
+	printGroupTable(w, []groupColumn{
+		{title: "GROUP", width: minColumn}, {title: "CONSUMER-ID", width: minColumn}, {title: "GROUP-INSTANCE-ID", width: 17, hidden: !static},
+		{title: "HOST", width: minColumn}, {title: "CLIENT-ID", width: minColumn}, {title: "#PARTITIONS", width: 15, fixed: true},
+		{title: "CURRENT-EPOCH", width: 15, fixed: true, hidden: !verbose}, {title: "CURRENT-ASSIGNMENT", width: 20, hidden: !verbose},
+		{title: "TARGET-EPOCH", width: 15, fixed: true, hidden: !verbose}, {title: "TARGET-ASSIGNMENT", width: 20, hidden: !verbose},
+		{title: "UPGRADED", hidden: !verbose || !migrating},
+		{hidden: verbose}, // the shorter table ends in a blank
+	}, rows)
 }
 
 func (g *consumerGroup) printState(w io.Writer, verbose bool) {
-	const coordinatorColumn = 25
-	groupWidth, coordinatorWidth := max(minColumn, len(g.id)), max(coordinatorColumn, len(g.coordinator))
-	line := func(group, coordinator, strategy, state, epoch, assignmentEpoch, members string) {
-		fmt.Fprintf(w, "\n%-*s %-*s %-20s %-20s ", groupWidth, group, coordinatorWidth, coordinator, strategy, state)
-		if verbose {
-			fmt.Fprintf(w, "%-15s %-25s ", epoch, assignmentEpoch)
-		}
-		fmt.Fprint(w, members)
-	}
-	line("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH", "#MEMBERS")
-	line(g.id, g.coordinator, cmp.Or(g.assignor, missingColumn), g.state, orMissing(g.epoch), orMissing(g.assignmentEpoch), strconv.Itoa(len(g.members)))
-	fmt.Fprintln(w)
+	printGroupTable(w, []groupColumn{
+		{title: "GROUP", width: minColumn}, {title: "COORDINATOR (ID)", width: 25}, {title: "ASSIGNMENT-STRATEGY", width: 20, fixed: true},
+		{title: "STATE", width: 20, fixed: true}, {title: "GROUP-EPOCH", width: 15, fixed: true, hidden: !verbose},
+		{title: "TARGET-ASSIGNMENT-EPOCH", width: 25, fixed: true, hidden: !verbose}, {title: "#MEMBERS"},
+	}, [][]string{{g.id, g.coordinator, cmp.Or(g.assignor, missingColumn), g.state, orMissing(g.epoch), orMissing(g.assignmentEpoch), strconv.Itoa(len(g.members))}})
 }

@@ -6,25 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// A resetRow is where a group goes in a partition.
-type resetRow struct {
-	groupPartition
-	offset int64
-}
-
-func compareResets(a, b resetRow) int { return comparePartitions(a.groupPartition, b.groupPartition) }
 
 // runtimeException is how Java's lambdas let pass what they must not throw.
 func runtimeException(err error) error {
@@ -74,25 +64,23 @@ func (c *groupsCommand) exportResets(ids []string, moved map[string][]resetRow) 
 }
 
 func (c *groupsCommand) printResets(ids []string, moved map[string][]resetRow) {
-	groupWidth, topicWidth := minColumn, minColumn
-	for _, id := range ids {
-		groupWidth = max(groupWidth, len(id))
-		for _, r := range moved[id] {
-			topicWidth = max(topicWidth, len(r.topic))
-		}
+	if len(ids) == 0 {
+		fmt.Fprintln(c.env.Stdout)
+		return
 	}
-	line := func(group, topic, partition, offset string) {
-		fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-10s %s", groupWidth, group, topicWidth, topic, partition, offset)
-	}
-	if len(ids) > 0 {
-		line("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
-	}
+	var rows [][]string
 	for _, id := range ids {
 		for _, r := range moved[id] {
-			line(id, r.topic, strconv.Itoa(int(r.partition)), strconv.FormatInt(r.offset, 10))
+			rows = append(rows, []string{id, r.topic, strconv.Itoa(int(r.partition)), strconv.FormatInt(r.offset, 10)})
 		}
 	}
-	fmt.Fprintln(c.env.Stdout)
+	width := minColumn
+	for _, id := range ids { // those too that go nowhere
+		width = max(width, len(id))
+	}
+	printGroupTable(c.env.Stdout, []groupColumn{
+		{title: "GROUP", width: width}, {title: "TOPIC", width: minColumn}, {title: "PARTITION", width: 10, fixed: true}, {title: "NEW-OFFSET"},
+	}, rows)
 }
 
 // resetGroup finds out where a group goes, and moves it there with --execute.
@@ -238,31 +226,7 @@ func (c *groupsCommand) resetTo(id string, partitions []groupPartition, commits 
 				rows[i].offset += at
 			}
 		}
-		return c.withinLog(rows)
-	case c.set.has("to-earliest"):
-		return c.resetByTime(partitions, namedTimes["earliest"])
-	case c.set.has("to-latest"):
-		return c.resetByTime(partitions, namedTimes["latest"])
-	case c.set.has("to-datetime"):
-		text, _, err := c.set.text("to-datetime")
-		if err != nil {
-			return nil, err
-		}
-		when, err := javaDateTime(text)
-		if err != nil {
-			return nil, runtimeException(err)
-		}
-		return c.resetByTime(partitions, when)
-	case c.set.has("by-duration"):
-		text, _, err := c.set.text("by-duration")
-		if err != nil {
-			return nil, err
-		}
-		d, err := javaDuration(text)
-		if err != nil {
-			return nil, err
-		}
-		return c.resetByTime(partitions, time.Now().Add(-d).UnixMilli())
+		return c.walk().within(rows)
 	case c.set.has("from-file"):
 		return c.resetFromFile(id)
 	case c.set.has("to-current"):
@@ -275,8 +239,15 @@ func (c *groupsCommand) resetTo(id string, partitions []groupPartition, commits 
 				rest = append(rest, p)
 			}
 		}
-		more, err := c.resetByTime(rest, namedTimes["latest"])
+		more, err := c.walk().at(rest, namedTimes["latest"])
 		return append(rows, more...), err
+	}
+	when, ok, err := c.timeToReset()
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		return c.walk().at(partitions, when)
 	}
 	ways := make([]string, len(resetWays))
 	for i, way := range resetWays {
@@ -285,63 +256,28 @@ func (c *groupsCommand) resetTo(id string, partitions []groupPartition, commits 
 	return nil, c.set.parser.usage("Option '[reset-offsets]' requires one of the following scenarios: [%s]", strings.Join(ways, ", "))
 }
 
-// resetByTime goes to the first record at or after a time, or to its end where there is none.
-func (c *groupsCommand) resetByTime(partitions []groupPartition, when int64) ([]resetRow, error) {
-	found, err := c.offsetsAt(partitions, when, true)
-	if err != nil {
-		return nil, runtimeException(executionException(err))
-	}
-	var none []groupPartition
-	for _, p := range partitions {
-		if found[p] < 0 {
-			none = append(none, p)
-		}
-	}
-	ends, err := c.offsetsAt(none, namedTimes["latest"], true)
-	if err != nil {
-		return nil, runtimeException(executionException(err))
-	}
-	rows := make([]resetRow, len(partitions))
-	for i, p := range partitions {
-		rows[i] = resetRow{p, found[p]}
-		if end, ok := ends[p]; ok {
+// walk is how kafka-consumer-groups and kafka-share-groups reset.
+func (c *groupsCommand) walk() *resetWalk {
+	return &resetWalk{
+		admin: c.admin,
+		empty: func(p groupPartition) {
 			fmt.Fprintf(c.env.Stdout, "\nWarn: Partition %d from topic %s is empty. Falling back to latest known offset.\n", p.partition, p.topic)
-			rows[i].offset = end
-		}
+		},
+		moved: func(r resetRow, side string, to int64) {
+			logLine(c.env.Stderr, "WARN", fmt.Sprintf("New offset (%d) is %s offset for topic partition %s. Value will be set to %d", r.offset, side, r.groupPartition, to),
+				"org.apache.kafka.tools.OffsetsUtils", nil)
+		},
+		failed: func(err error) error { return runtimeException(executionException(err)) },
 	}
-	return rows, nil
 }
 
-// withinLog cuts offsets to what the partitions hold, and says so.
-func (c *groupsCommand) withinLog(rows []resetRow) ([]resetRow, error) {
-	partitions := make([]groupPartition, len(rows))
-	for i, r := range rows {
-		partitions[i] = r.groupPartition
+// timeToReset is timeOfWay; what makes no date is thrown out of a lambda.
+func (c *groupsCommand) timeToReset() (when int64, ok bool, err error) {
+	when, ok, err = timeOfWay(c.set)
+	if err != nil && asJava(err).class == parseException {
+		err = runtimeException(err)
 	}
-	starts, err := c.offsetsAt(partitions, namedTimes["earliest"], true)
-	if err != nil {
-		return nil, runtimeException(executionException(err))
-	}
-	ends, err := c.offsetsAt(partitions, namedTimes["latest"], true)
-	if err != nil {
-		return nil, runtimeException(executionException(err))
-	}
-	for i, r := range rows {
-		var to int64
-		var side string
-		switch {
-		case r.offset > ends[r.groupPartition]:
-			to, side = ends[r.groupPartition], "higher than latest"
-		case r.offset < starts[r.groupPartition]:
-			to, side = starts[r.groupPartition], "lower than earliest"
-		default:
-			continue
-		}
-		logLine(c.env.Stderr, "WARN", fmt.Sprintf("New offset (%d) is %s offset for topic partition %s. Value will be set to %d", r.offset, side, r.groupPartition, to),
-			"org.apache.kafka.tools.OffsetsUtils", nil)
-		rows[i].offset = to
-	}
-	return rows, nil
+	return when, ok, err
 }
 
 // resetFromFile reads a plan: TOPIC,PARTITION,OFFSET for one group, GROUP,TOPIC,PARTITION,OFFSET for several.
@@ -398,7 +334,7 @@ func (c *groupsCommand) resetFromFile(id string) ([]resetRow, error) {
 		printGroupError(c.env, "No reset plan for group "+id+" found")
 		return nil, nil
 	}
-	return c.withinLog(rows)
+	return c.walk().within(rows)
 }
 
 // notAnInt complains of a field that is no number; the second is a partition, the third an offset.
@@ -506,18 +442,8 @@ func (c *groupsCommand) deleteOffsets() error {
 	default:
 		printGroupError(c.env, "Encountered some unknown error: "+kerr.TypedErrorForCode(code).Message)
 	}
-	width := minColumn
-	all := make([]groupPartition, 0, len(result))
-	for p := range result {
-		all = append(all, p)
-		width = max(width, len(p.topic))
-	}
-	slices.SortFunc(all, comparePartitions)
-	line := func(topic, partition, status string) {
-		fmt.Fprintf(c.env.Stdout, "\n%-*s %-10s %-15s", width, topic, partition, status)
-	}
-	line("TOPIC", "PARTITION", "STATUS")
-	for _, p := range all {
+	var rows [][]string
+	for _, p := range slices.SortedFunc(maps.Keys(result), comparePartitions) {
 		partition, status := strconv.Itoa(int(p.partition)), "Successful"
 		if p.partition == noPartition {
 			partition = missingColumn
@@ -525,9 +451,9 @@ func (c *groupsCommand) deleteOffsets() error {
 		if e := result[p]; e != nil {
 			status = "Error: " + e.Error()
 		}
-		line(p.topic, partition, status)
+		rows = append(rows, []string{p.topic, partition, status})
 	}
-	fmt.Fprintln(c.env.Stdout)
+	printGroupTable(c.env.Stdout, []groupColumn{{title: "TOPIC", width: minColumn}, {title: "PARTITION", width: 10, fixed: true}, {title: "STATUS", width: 15, fixed: true}}, rows)
 	return nil
 }
 
@@ -564,58 +490,4 @@ func (a *admin) deleteOffsetsOf(id string, partitions []groupPartition, result m
 		}
 	}
 	return code, nil
-}
-
-// javaDateTime reads a time such as 2026-01-31T12:00:00.000, in UTC unless it says otherwise, as milliseconds since 1970.
-func javaDateTime(text string) (int64, error) {
-	const parseException = "java.text.ParseException"
-	_, clock, ok := strings.Cut(strings.TrimRight(text, "T"), "T")
-	if !ok {
-		return 0, throw(parseException, "Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
-	}
-	if !strings.ContainsAny(clock, "+-Z") {
-		text += "Z"
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05.000Z07:00", "2006-01-02T15:04:05.000Z0700", "2006-01-02T15:04:05.000Z07"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UnixMilli(), nil
-		}
-	}
-	return 0, throw(parseException, fmt.Sprintf("Unparseable date: \"%s\"", text))
-}
-
-var durationPattern = regexp.MustCompile(`(?i)^([-+]?)P(?:([-+]?[0-9]+)D)?(T(?:([-+]?[0-9]+)H)?(?:([-+]?[0-9]+)M)?(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?$`)
-
-// javaDuration is Duration.parse, for durations that a time.Duration can hold.
-func javaDuration(text string) (time.Duration, error) {
-	refused := throw("java.time.format.DateTimeParseException", "Text cannot be parsed to a Duration")
-	m := durationPattern.FindStringSubmatch(text)
-	if m == nil || strings.EqualFold(m[3], "T") || m[2] == "" && m[3] == "" {
-		return 0, refused
-	}
-	seconds := 0.0
-	for i, unit := range map[int]float64{2: 24 * 3600, 4: 3600, 5: 60, 6: 1} {
-		if m[i] == "" {
-			continue
-		}
-		n, err := strconv.ParseInt(m[i], 10, 64)
-		if err != nil {
-			return 0, refused
-		}
-		seconds += float64(n) * unit
-	}
-	if m[7] != "" {
-		fraction, err := strconv.ParseFloat("0."+m[7], 64)
-		if err != nil {
-			return 0, refused
-		}
-		seconds += math.Copysign(fraction, map[bool]float64{true: -1, false: 1}[strings.HasPrefix(m[6], "-")])
-	}
-	if m[1] == "-" {
-		seconds = -seconds
-	}
-	if math.Abs(seconds) > math.MaxInt64/1e9 {
-		return 0, refused
-	}
-	return time.Duration(seconds * 1e9), nil
 }

@@ -321,21 +321,11 @@ func (c *shareGroupsCommand) describeState(g *kmsg.ShareGroupDescribeResponseGro
 	if !c.noMembers(g) {
 		return nil
 	}
-	group, at := max(minColumn, len(g.GroupID)), max(25, len(coordinator))
-	if c.set.has("verbose") {
-		line := func(a, b, state, epoch, assignment, members string) {
-			fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-15s %-15s %-17s %s", group, a, at, b, state, epoch, assignment, members)
-		}
-		line("GROUP", "COORDINATOR (ID)", "STATE", "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS")
-		line(g.GroupID, coordinator, g.GroupState, strconv.Itoa(int(g.GroupEpoch)), strconv.Itoa(int(g.AssignmentEpoch)), strconv.Itoa(len(g.Members)))
-	} else {
-		line := func(a, b, state, members string) {
-			fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-15s %s", group, a, at, b, state, members)
-		}
-		line("GROUP", "COORDINATOR (ID)", "STATE", "#MEMBERS")
-		line(g.GroupID, coordinator, g.GroupState, strconv.Itoa(len(g.Members)))
-	}
-	fmt.Fprintln(c.env.Stdout)
+	verbose := c.set.has("verbose")
+	printGroupTable(c.env.Stdout, []groupColumn{
+		{title: "GROUP", width: minColumn}, {title: "COORDINATOR (ID)", width: 25}, {title: "STATE", width: 15, fixed: true},
+		{title: "GROUP-EPOCH", width: 15, fixed: true, hidden: !verbose}, {title: "ASSIGNMENT-EPOCH", width: 17, fixed: true, hidden: !verbose}, {title: "#MEMBERS"},
+	}, [][]string{{g.GroupID, coordinator, g.GroupState, strconv.Itoa(int(g.GroupEpoch)), strconv.Itoa(int(g.AssignmentEpoch)), strconv.Itoa(len(g.Members))}})
 	return nil
 }
 
@@ -343,18 +333,7 @@ func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseG
 	if !c.noMembers(g) || len(g.Members) == 0 {
 		return
 	}
-	group, id, host, client := max(minColumn, len(g.GroupID)), minColumn, minColumn, minColumn
-	for _, m := range g.Members {
-		id, host, client = max(id, len(m.MemberID)), max(host, len(m.ClientHost)), max(client, len(m.ClientID))
-	}
-	line := func(a, b, h, cl, n, epoch, assignment string) {
-		fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-*s %-*s %-12s ", group, a, id, b, host, h, client, cl, n)
-		if c.set.has("verbose") {
-			fmt.Fprintf(c.env.Stdout, "%-13s ", epoch)
-		}
-		fmt.Fprint(c.env.Stdout, assignment)
-	}
-	line("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "MEMBER-EPOCH", "ASSIGNMENT")
+	var rows [][]string
 	for _, m := range g.Members {
 		var all []groupPartition
 		for _, t := range m.Assignment.TopicPartitions {
@@ -363,9 +342,12 @@ func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseG
 			}
 		}
 		slices.SortFunc(all, comparePartitions)
-		line(g.GroupID, m.MemberID, m.ClientHost, m.ClientID, strconv.Itoa(len(all)), strconv.Itoa(int(m.MemberEpoch)), assignmentText(all))
+		rows = append(rows, []string{g.GroupID, m.MemberID, m.ClientHost, m.ClientID, strconv.Itoa(len(all)), strconv.Itoa(int(m.MemberEpoch)), assignmentText(all)})
 	}
-	fmt.Fprintln(c.env.Stdout)
+	printGroupTable(c.env.Stdout, []groupColumn{
+		{title: "GROUP", width: minColumn}, {title: "CONSUMER-ID", width: minColumn}, {title: "HOST", width: minColumn}, {title: "CLIENT-ID", width: minColumn},
+		{title: "#PARTITIONS", width: 12, fixed: true}, {title: "MEMBER-EPOCH", width: 13, fixed: true, hidden: !c.set.has("verbose")}, {title: "ASSIGNMENT"},
+	}, rows)
 }
 
 func (c *shareGroupsCommand) describeOffsets(g *kmsg.ShareGroupDescribeResponseGroup) error {
@@ -377,27 +359,19 @@ func (c *shareGroupsCommand) describeOffsets(g *kmsg.ShareGroupDescribeResponseG
 		fmt.Fprintf(c.env.Stdout, "\nShare group '%s' has no offset information.\n", g.GroupID)
 		return nil
 	}
-	group, topic := max(minColumn, len(g.GroupID)), minColumn
-	for _, o := range offsets {
-		topic = max(topic, len(o.topic))
-	}
-	line := func(a, t, p, epoch, start, lag string) {
-		fmt.Fprintf(c.env.Stdout, "\n%-*s %-*s %-10s ", group, a, topic, t, p)
-		if c.set.has("verbose") {
-			fmt.Fprintf(c.env.Stdout, "%-13s ", epoch)
-		}
-		fmt.Fprintf(c.env.Stdout, "%-13s %s", start, lag)
-	}
 	known := func(n int64) string {
 		if n < 0 {
 			return missingColumn
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	line("GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG")
+	var rows [][]string
 	for _, o := range offsets {
-		line(g.GroupID, o.topic, strconv.Itoa(int(o.partition)), known(int64(o.epoch)), known(o.start), known(o.lag))
+		rows = append(rows, []string{g.GroupID, o.topic, strconv.Itoa(int(o.partition)), known(int64(o.epoch)), known(o.start), known(o.lag)})
 	}
-	fmt.Fprintln(c.env.Stdout)
+	printGroupTable(c.env.Stdout, []groupColumn{
+		{title: "GROUP", width: minColumn}, {title: "TOPIC", width: minColumn}, {title: "PARTITION", width: 10, fixed: true},
+		{title: "LEADER-EPOCH", width: 13, fixed: true, hidden: !c.set.has("verbose")}, {title: "START-OFFSET", width: 13, fixed: true}, {title: "LAG"},
+	}, rows)
 	return nil
 }

@@ -3,7 +3,6 @@ package tools
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -28,34 +27,7 @@ func (c *shareGroupsCommand) delete() error {
 			failed[id] = throw(kafkaErrors+"GroupNotEmptyException", "Share group '"+id+"' is not EMPTY.")
 		}
 	}
-	req := kmsg.NewPtrDeleteGroupsRequest()
-	req.Groups = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return failed[id] != nil })
-	if len(req.Groups) > 0 {
-		resp, err := call[*kmsg.DeleteGroupsResponse](c.admin, "deleteShareGroups", req)
-		if err != nil {
-			return runtimeException(err)
-		}
-		for _, g := range resp.Groups {
-			if e := brokerError(g.ErrorCode, g.ErrorMessage); e != nil {
-				failed[g.Group] = e
-			}
-		}
-	}
-	deleted := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return failed[id] != nil })
-	if len(failed) == 0 {
-		fmt.Fprintf(c.env.Stdout, "Deletion of requested share groups ('%s') was successful.\n", strings.Join(deleted, "', '"))
-		return nil
-	}
-	printGroupError(c.env, "Deletion of some share groups failed:")
-	for _, id := range ids {
-		if e := failed[id]; e != nil {
-			fmt.Fprintf(c.env.Stdout, "* Group '%s' could not be deleted due to: %s\n", id, e)
-		}
-	}
-	if len(deleted) > 0 {
-		fmt.Fprintf(c.env.Stdout, "\nThese share groups were deleted successfully: '%s'\n", strings.Join(deleted, "', '"))
-	}
-	return nil
+	return c.deleteGroups("share", "deleteShareGroups", ids, failed)
 }
 
 // reset moves a group that has no members, or shows where it would go. A group that does not exist is made.
@@ -86,25 +58,14 @@ func (c *shareGroupsCommand) reset() error {
 	} else if partitions, err = c.partitionsToReset(); err != nil {
 		return err
 	}
-	var rows []resetRow
-	switch {
-	case c.set.has("to-earliest"):
-		rows, err = c.resetByTime(partitions, namedTimes["earliest"])
-	case c.set.has("to-latest"):
-		rows, err = c.resetByTime(partitions, namedTimes["latest"])
-	case c.set.has("to-datetime"):
-		var text string
-		if text, _, err = c.set.text("to-datetime"); err != nil {
-			return err
-		}
-		var when int64
-		if when, err = javaDateTime(text); err != nil {
-			return runtimeException(err)
-		}
-		rows, err = c.resetByTime(partitions, when)
-	default:
+	when, ok, err := c.timeToReset()
+	if err != nil {
+		return err
+	}
+	if !ok {
 		return c.set.parser.usage("Option '[reset-offsets]' requires one of the following scenarios: [[to-datetime], [to-earliest], [to-latest]]")
 	}
+	rows, err := c.walk().at(partitions, when)
 	if err != nil {
 		return err
 	}
@@ -184,20 +145,15 @@ func (c *shareGroupsCommand) deleteOffsets() error {
 			result[t.Topic] = e
 		}
 	}
-	width := minColumn
-	for _, topic := range topics {
-		width = max(width, len(topic))
-	}
-	line := func(topic, status string) { fmt.Fprintf(c.env.Stdout, "\n%-*s %s", width, topic, status) }
-	line("TOPIC", "STATUS")
 	slices.Sort(topics)
+	var rows [][]string
 	for _, topic := range slices.Compact(topics) {
 		status := "Successful"
 		if e := result[topic]; e != nil {
 			status = "Error: " + e.text()
 		}
-		line(topic, status)
+		rows = append(rows, []string{topic, status})
 	}
-	fmt.Fprintln(c.env.Stdout)
+	printGroupTable(c.env.Stdout, []groupColumn{{title: "TOPIC", width: minColumn}, {title: "STATUS"}}, rows)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -237,7 +236,7 @@ func (c *streamsResetCommand) resetTopics() (code int, err error) {
 		}
 		partitions, err := c.partitionsIn(foundBetween)
 		if err == nil {
-			rows, err = c.at(partitions, namedTimes["latest"])
+			rows, err = c.walk().at(partitions, namedTimes["latest"])
 		}
 		if err != nil {
 			return 1, err
@@ -286,77 +285,55 @@ func (c *streamsResetCommand) partitionsIn(topics []string) ([]groupPartition, e
 	return all, nil
 }
 
-// at goes to the first record at or after a time, or to the end.
-func (c *streamsResetCommand) at(partitions []groupPartition, when int64) ([]resetRow, error) {
-	found, err := c.offsetsAt(partitions, when, true)
-	if err != nil {
-		return nil, executionException(err)
-	}
-	ends, err := c.offsetsAt(partitions, namedTimes["latest"], true)
-	if err != nil {
-		return nil, executionException(err)
-	}
-	rows := make([]resetRow, len(partitions))
-	for i, p := range partitions {
-		rows[i] = resetRow{p, found[p]}
-		if found[p] < 0 {
+// walk is how this tool resets.
+func (c *streamsResetCommand) walk() *resetWalk {
+	return &resetWalk{
+		admin: c.admin,
+		empty: func(p groupPartition) {
 			fmt.Fprintf(c.env.Stdout, "Partition %d from topic %s is empty, without a committed record. Falling back to latest known offset.\n", p.partition, p.topic)
-			rows[i].offset = ends[p]
-		}
+		},
+		moved: func(r resetRow, side string, to int64) {
+			fmt.Fprintf(c.env.Stdout, "New offset (%d) is %s offset. Value will be set to %d\n", r.offset, side, to)
+		},
+		failed: func(err error) error { return executionException(err) },
 	}
-	return rows, nil
 }
 
 // inputRows applies the way that the options name; without one it is the earliest offset.
 func (c *streamsResetCommand) inputRows(partitions []groupPartition) ([]resetRow, error) {
+	rows := make([]resetRow, len(partitions))
+	for i, p := range partitions {
+		rows[i].groupPartition = p
+	}
 	switch {
 	case c.set.has("to-offset"):
 		n, _, err := c.set.number("to-offset")
 		if err != nil {
 			return nil, err
 		}
-		return c.bounded(partitions, func(groupPartition) int64 { return n })
+		for i := range rows {
+			rows[i].offset = n
+		}
+		return c.walk().within(rows)
 	case c.set.has("shift-by"):
 		n, _, err := c.set.number("shift-by")
 		if err != nil {
 			return nil, err
 		}
-		now, err := c.at(partitions, namedTimes["latest"]) // where a consumer begins that has committed nothing
-		if err != nil {
+		if rows, err = c.walk().at(partitions, namedTimes["latest"]); err != nil { // where a consumer begins that has committed nothing
 			return nil, err
 		}
 		commits, err := c.committedBy(c.id)
 		if err != nil {
 			return nil, executionException(err)
 		}
-		return c.bounded(partitions, func(p groupPartition) int64 {
-			if i := slices.IndexFunc(commits, func(at committed) bool { return at.groupPartition == p }); i >= 0 {
-				return commits[i].offset + n
+		for i := range rows {
+			if at := slices.IndexFunc(commits, func(at committed) bool { return at.groupPartition == rows[i].groupPartition }); at >= 0 {
+				rows[i].offset = commits[at].offset
 			}
-			return now[slices.Index(partitions, p)].offset + n
-		})
-	case c.set.has("to-latest"):
-		return c.at(partitions, namedTimes["latest"])
-	case c.set.has("to-datetime"):
-		text, _, err := c.set.text("to-datetime")
-		if err != nil {
-			return nil, err
+			rows[i].offset += n
 		}
-		when, err := javaDateTime(text)
-		if err != nil {
-			return nil, err
-		}
-		return c.at(partitions, when)
-	case c.set.has("by-duration"):
-		text, _, err := c.set.text("by-duration")
-		if err != nil {
-			return nil, err
-		}
-		d, err := javaDuration(text)
-		if err != nil {
-			return nil, err
-		}
-		return c.at(partitions, time.Now().Add(-d).UnixMilli())
+		return c.walk().within(rows)
 	case c.set.has("from-file"):
 		path, _, err := c.set.text("from-file")
 		if err != nil {
@@ -366,36 +343,20 @@ func (c *streamsResetCommand) inputRows(partitions []groupPartition) ([]resetRow
 		if err != nil {
 			return nil, err
 		}
-		named := slices.DeleteFunc(partitions, func(p groupPartition) bool { _, ok := plan[p]; return !ok })
-		return c.bounded(named, func(p groupPartition) int64 { return plan[p] })
-	}
-	return c.at(partitions, namedTimes["earliest"])
-}
-
-// bounded keeps offsets within what the partitions hold, and says so.
-func (c *streamsResetCommand) bounded(partitions []groupPartition, to func(groupPartition) int64) ([]resetRow, error) {
-	starts, err := c.offsetsAt(partitions, namedTimes["earliest"], true)
-	if err != nil {
-		return nil, executionException(err)
-	}
-	ends, err := c.offsetsAt(partitions, namedTimes["latest"], true)
-	if err != nil {
-		return nil, executionException(err)
-	}
-	rows := make([]resetRow, len(partitions))
-	for i, p := range partitions {
-		n := to(p)
-		switch {
-		case n > ends[p]:
-			fmt.Fprintf(c.env.Stdout, "New offset (%d) is higher than latest offset. Value will be set to %d\n", n, ends[p])
-			n = ends[p]
-		case n < starts[p]:
-			fmt.Fprintf(c.env.Stdout, "New offset (%d) is lower than earliest offset. Value will be set to %d\n", n, starts[p])
-			n = starts[p]
+		rows = slices.DeleteFunc(rows, func(r resetRow) bool { _, ok := plan[r.groupPartition]; return !ok })
+		for i := range rows {
+			rows[i].offset = plan[rows[i].groupPartition]
 		}
-		rows[i] = resetRow{p, n}
+		return c.walk().within(rows)
 	}
-	return rows, nil
+	when, ok, err := timeOfWay(c.set)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		when = namedTimes["earliest"]
+	}
+	return c.walk().at(partitions, when)
 }
 
 // readStreamsPlan reads lines of TOPIC,PARTITION,OFFSET.
