@@ -8,16 +8,18 @@ import (
 
 // The members of groups whose protocol leaves it to them name themselves, by 16 random bytes in base64. franz-go pads that to 24
 // letters, Java does not, and the tables of kafka-consumer-groups and kafka-share-groups have columns as wide as the names in them. So
-// the padding is taken off on the way out; a broker's answer teaches franz-go the shorter name where it listens to that.
+// the padding is taken off on the way out. Of a consumer that joins: the answer teaches franz-go the shorter name, and what it says of
+// other members (a reset of a group takes them out) names them as they are.
 //
 // The requests that carry such a name begin alike:
 //
 //	0      4     6         8               12          +2+n     +1
-//	+------+-----+---------+---------------+-----------+--------+----------+-----------+---
-//	| size | key | version | correlation id| client id | tags 0 | group id | member id | ...
-//	+------+-----+---------+---------------+-----------+--------+----------+-----------+---
+//	+------+-----+---------+---------------+-----------+--------+----------+-----------+-------+---
+//	| size | key | version | correlation id| client id | tags 0 | group id | member id | epoch | ...
+//	+------+-----+---------+---------------+-----------+--------+----------+-----------+-------+---
 //
 // The client id is n bytes behind two that say n, or -1. The other two names are compact: a varint of their length and one, then the bytes.
+// The epoch is 4 bytes, 0 of a member that joins.
 const (
 	memberIDLen     = 22
 	memberIDPadding = "=="
@@ -89,6 +91,9 @@ func memberIDPaddingAt(frame []byte) (at int, ok bool) {
 	at += n + int(max(size, 1)) - 1
 	end := at + 1 + memberIDLen + len(memberIDPadding)
 	if end > len(frame) || frame[at] != memberIDLen+byte(len(memberIDPadding))+1 || string(frame[end-len(memberIDPadding):end]) != memberIDPadding {
+		return 0, false
+	}
+	if binary.BigEndian.Uint16(frame[4:]) == keyConsumerGroupHeartbeat && (end+4 > len(frame) || binary.BigEndian.Uint32(frame[end:]) != 0) {
 		return 0, false
 	}
 	return end - len(memberIDPadding), true

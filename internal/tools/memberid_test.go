@@ -25,13 +25,14 @@ func TestMemberID(t *testing.T) {
 	long, group := short+"==", "g"
 	heartbeat, share := kmsg.NewPtrConsumerGroupHeartbeatRequest(), kmsg.NewPtrShareGroupHeartbeatRequest()
 	fetch, acknowledge := kmsg.NewPtrShareFetchRequest(), kmsg.NewPtrShareAcknowledgeRequest()
-	commit := kmsg.NewPtrOffsetCommitRequest()
+	leave, commit := kmsg.NewPtrConsumerGroupHeartbeatRequest(), kmsg.NewPtrOffsetCommitRequest()
 	for _, test := range []struct {
 		req  kmsg.Request
 		id   func(string) // sets the member's name
 		cuts bool
 	}{
 		{heartbeat, func(id string) { heartbeat.Group, heartbeat.MemberID = group, id }, true},
+		{leave, func(id string) { leave.Group, leave.MemberID, leave.MemberEpoch = group, id, -1 }, false},
 		{share, func(id string) { share.GroupID, share.MemberID = strings.Repeat("g", 200), id }, true},
 		{fetch, func(id string) { fetch.GroupID, fetch.MemberID = &group, &id }, true},
 		{acknowledge, func(id string) { acknowledge.GroupID, acknowledge.MemberID = &group, &id }, true},
