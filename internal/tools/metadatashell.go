@@ -1,8 +1,10 @@
 package tools
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,26 +63,33 @@ func metadataShell(env Env, path string, command []string) (code int, err error)
 	if lock != nil {
 		defer lock.Close()
 	}
-	interactive := len(command) == 0
-	if interactive {
+	f, size, err := openFile(javaPath(path))
+	if err != nil {
+		return 1, executionException(err)
+	}
+	defer f.Close()
+	if len(command) == 0 {
 		fmt.Fprintln(env.Stdout, "Loading...")
 	}
-	m, err := readMetadata(env, path)
+	m, err := readMetadata(env, f, size)
 	if err != nil {
 		return 1, err
 	}
-	sh := &shell{out: env.Stdout, root: m.root()}
-	if interactive {
+	sh := &shell{root: m.root()}
+	if len(command) == 0 {
 		fmt.Fprintln(env.Stdout, "Starting...")
 		return sh.converse(env)
 	}
+	out := bufio.NewWriter(env.Stdout)
+	sh.out = out
 	sh.run(command)
+	_ = out.Flush() // a reader that went away is no news to it
 	return 0, nil
 }
 
 // lockMetadata takes the lock of the data directory that the file is in, two above it, if that has one: while a node runs on the
 // directory, nobody looks into it. Nil: there is no lock to take.
-func lockMetadata(path string) (interface{ Close() error }, error) {
+func lockMetadata(path string) (io.Closer, error) {
 	dir := parentPath(parentPath(javaPath(path)))
 	name := filepath.Join(dir, ".lock")
 	if _, err := os.Stat(name); err != nil {
@@ -110,10 +119,7 @@ func parentPath(path string) string {
 // shellBatchMax bounds a batch in the file, as it is and inflated: nodes write none above 8 MiB.
 const shellBatchMax = 64 << 20
 
-const (
-	snapshotReaderLogger = "org.apache.kafka.metadata.util.SnapshotFileReader"
-	metadataLoaderLogger = "org.apache.kafka.image.loader.MetadataLoader"
-)
+const snapshotReaderLogger = "org.apache.kafka.metadata.util.SnapshotFileReader"
 
 // A shownMetadata is the cluster as of the end of a file.
 type shownMetadata struct {
@@ -130,7 +136,6 @@ type readRecord struct {
 // metadataFile reads a snapshot or a segment of the metadata log.
 type metadataFile struct {
 	env     Env
-	name    string
 	shown   shownMetadata
 	records record.Reader
 	buf     []byte
@@ -143,17 +148,9 @@ type metadataFile struct {
 
 // readMetadata reads the file through. What it says is shown only if it is all there: Kafka's shell waits for ever for what a damaged
 // file lacks. The end of a segment alone may be torn, since a node may be about to write there.
-func readMetadata(env Env, name string) (*shownMetadata, error) {
-	name = javaPath(name)
-	f, size, err := openFile(name)
-	if err != nil {
-		if e, ok := errors.AsType[*javaError](err); ok {
-			return nil, executionException(e)
-		}
-		return nil, err
-	}
-	defer f.Close()
-	m := &metadataFile{env: env, name: name, shown: shownMetadata{image: metadata.Empty()}}
+func readMetadata(env Env, f *os.File, size int64) (*shownMetadata, error) {
+	name := f.Name()
+	m := &metadataFile{env: env, shown: shownMetadata{image: metadata.Empty()}}
 	w := batchWalk{f: f, name: name, end: size}
 	for {
 		at := w.pos
@@ -165,18 +162,26 @@ func readMetadata(env Env, name string) (*shownMetadata, error) {
 			err = m.batch(&w, b)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: corrupt at byte %d, after offset %d: %s", name, at, m.shown.image.Offset(), plainError(err))
+			return nil, fmt.Errorf("%s: corrupt at byte %d, %s: %s", name, at, m.reached(), plainError(err))
 		}
 	}
 	switch {
 	case m.header && !m.footer:
-		return nil, fmt.Errorf("%s: the snapshot is not whole: it ends at byte %d, after offset %d, without a footer", name, size, m.shown.image.Offset())
+		return nil, fmt.Errorf("%s: the snapshot is not whole: it ends at byte %d, %s, without a footer", name, size, m.reached())
 	case w.pos == 0:
 		return nil, fmt.Errorf("%s: no snapshot and no segment of a metadata log: there is no whole batch in its %d bytes", name, size)
 	case m.shown.image.Offset() < 0:
 		return nil, fmt.Errorf("%s: there are no metadata records in it", name)
 	}
 	return &m.shown, nil
+}
+
+// reached says how far the records are known to be good.
+func (m *metadataFile) reached() string {
+	if offset := m.shown.image.Offset(); offset >= 0 {
+		return fmt.Sprintf("after offset %d", offset)
+	}
+	return "before any record"
 }
 
 // plainError is an error without the class that Java would name.
@@ -265,10 +270,15 @@ func (m *metadataFile) take(r readRecord, batch record.Batch) {
 			m.show(r.offset-1, batch)
 		}
 		m.inTransaction, m.gathered = true, nil
-	case *kmeta.EndTransactionRecord:
+	case *kmeta.EndTransactionRecord, *kmeta.AbortTransactionRecord:
+		if !m.inTransaction {
+			m.fault(r.offset, errors.New("no metadata transaction is open"))
+			return
+		}
 		m.inTransaction = false
-	case *kmeta.AbortTransactionRecord:
-		m.inTransaction, m.gathered = false, nil
+		if _, aborted := r.value.(*kmeta.AbortTransactionRecord); aborted {
+			m.gathered = nil
+		}
 	default:
 		m.gathered = append(m.gathered, r)
 	}
@@ -287,8 +297,7 @@ func (m *metadataFile) show(last record.Offset, batch record.Batch) {
 		for i, r := range m.gathered {
 			next, err := replayOn(image, records[i:i+1], last, batch.LeaderEpoch())
 			if err != nil {
-				logLine(m.env.Stderr, "ERROR", fmt.Sprintf("Encountered shell fault: Error loading metadata log record from offset %d", r.offset),
-					"org.apache.kafka.server.fault.LoggingFaultHandler", throw("java.lang.IllegalStateException", faultText(err)))
+				m.fault(r.offset, err)
 				continue
 			}
 			image = next
@@ -296,6 +305,15 @@ func (m *metadataFile) show(last record.Offset, batch record.Batch) {
 	}
 	m.gathered = m.gathered[:0]
 	m.shown = shownMetadata{image, batch.MaxTimestamp()}
+}
+
+// fault tells of a record that makes no sense.
+func (m *metadataFile) fault(offset record.Offset, err error) {
+	if e, ok := errors.AsType[*metadata.ReplayError](err); ok {
+		err = e.Err // without where it stands
+	}
+	logLine(m.env.Stderr, "ERROR", fmt.Sprintf("Encountered shell fault: Error loading metadata log record from offset %d", offset),
+		"org.apache.kafka.server.fault.LoggingFaultHandler", throw("java.lang.IllegalStateException", err.Error()))
 }
 
 // replayOn is an image after records that show together.
@@ -330,12 +348,4 @@ func checkPartitions(image *metadata.Image, records []kmeta.Record) error {
 		}
 	}
 	return nil
-}
-
-// faultText is what is wrong with a record, without where it stands.
-func faultText(err error) string {
-	if e, ok := errors.AsType[*metadata.ReplayError](err); ok {
-		return e.Err.Error()
-	}
-	return err.Error()
 }

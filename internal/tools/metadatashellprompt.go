@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -64,11 +65,13 @@ func (sh *shell) typed(line string) {
 	sh.run(shellWords(line))
 }
 
-// shellKeys passes on what is typed, with a Control-C made what empties the line and ends it.
+// shellKeys passes on what is typed, with a Control-C made what empties the line and ends it. Since nothing is passed on together with
+// what follows a Control-C, stopped belongs to the line that is returned next.
 type shellKeys struct {
 	in      io.Reader
-	pending []byte
-	stopped bool // Control-C was met, and what it stands for was passed on
+	buf     [256]byte
+	pending []byte // in buf
+	stopped bool   // the line ends with a Control-C
 }
 
 const (
@@ -79,21 +82,20 @@ const (
 
 func (k *shellKeys) Read(p []byte) (int, error) {
 	if len(k.pending) == 0 {
-		var buf [256]byte
-		n, err := k.in.Read(buf[:])
-		for _, c := range buf[:n] {
-			if c == keyControlC {
-				k.pending = append(k.pending, emptyLine...)
-				k.stopped = true
-				continue
-			}
-			k.pending = append(k.pending, c)
-		}
-		if len(k.pending) == 0 {
+		n, err := k.in.Read(k.buf[:])
+		if k.pending = k.buf[:n]; n == 0 {
 			return 0, err
 		}
 	}
-	n := copy(p, k.pending)
+	if k.pending[0] == keyControlC && len(p) >= len(emptyLine) {
+		k.pending, k.stopped = k.pending[1:], true
+		return copy(p, emptyLine), nil
+	}
+	n := len(k.pending)
+	if i := bytes.IndexByte(k.pending[1:], keyControlC); i >= 0 {
+		n = 1 + i
+	}
+	n = copy(p, k.pending[:n])
 	k.pending = k.pending[n:]
 	return n, nil
 }

@@ -1,9 +1,11 @@
 package tools
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,9 +154,21 @@ func brokerText(b *metadata.Broker) string {
 	if b.Rack != nil {
 		rack = "Optional[" + *b.Rack + "]"
 	}
+	cordoned := "null"
+	if b.CordonedDirectories != nil {
+		cordoned = uuidsText(sortedUUIDs(b.CordonedDirectories))
+	}
 	return fmt.Sprintf("BrokerRegistration(id=%d, epoch=%d, incarnationId=%s, listeners=[%s], supportedFeatures={%s}, rack=%s, fenced=%t,"+
 		" inControlledShutdown=%t, isMigratingZkBroker=false, directories=%s, cordonedDirectories=%s)", b.ID, b.Epoch, b.IncarnationID,
-		endpointsText(b.Endpoints), featureRangesText(b.Features), rack, b.Fenced, b.InControlledShutdown, uuidsText(b.Directories), uuidsText(b.CordonedDirectories))
+		endpointsText(b.Endpoints), featureRangesText(b.Features), rack, b.Fenced, b.InControlledShutdown, uuidsText(sortedUUIDs(b.Directories)), cordoned)
+}
+
+// sortedUUIDs are ids in the order of Java's, whose two halves are numbers with a sign.
+func sortedUUIDs(ids []kmeta.UUID) []kmeta.UUID {
+	return slices.SortedFunc(slices.Values(ids), func(a, b kmeta.UUID) int {
+		a[0], b[0], a[8], b[8] = a[0]^0x80, b[0]^0x80, a[8]^0x80, b[8]^0x80
+		return bytes.Compare(a[:], b[:])
+	})
 }
 
 func endpointsText(endpoints []metadata.Endpoint) string {
@@ -178,8 +192,11 @@ func featureRangesText(features []metadata.FeatureRange) string {
 	parts := make([]string, len(sorted))
 	for i, f := range sorted {
 		parts[i] = fmt.Sprintf("%s: %d-%d", f.Name, f.Min, f.Max)
-		if f.Min == f.Max {
+		switch f.Max {
+		case f.Min:
 			parts[i] = fmt.Sprintf("%s: %d", f.Name, f.Min)
+		case math.MaxInt16:
+			parts[i] = fmt.Sprintf("%s: %d+", f.Name, f.Min)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -400,19 +417,26 @@ func partitionText(p *metadata.Partition) string {
 }
 
 // A quota's directory is named for whom it is: clientId(C)_ip(I)_user(U), without the parts that it does not have. A backslash and
-// parentheses within a name have a backslash before them.
-var quotaParts = []struct{ entity, title string }{{"client-id", "clientId("}, {"ip", "ip("}, {"user", "user("}}
+// parentheses within a name have a backslash before them. Whoever has no quota of his own has that of user(<default>); Kafka's shell
+// has no name for it, and fails where it comes by.
+const quotaDefault = "<default>"
+
+// quotaTitles are the types of entities as the directories have them, if they do not have them to the letter.
+var quotaTitles = map[string]string{"client-id": "clientId"}
 
 var quotaEscapes = strings.NewReplacer(`\`, `\\`, "(", `\(`, ")", `\)`)
 
 func quotaName(q *metadata.Quota) string {
 	var parts []string
-	for _, p := range quotaParts {
-		for _, e := range q.Entity {
-			if e.Type == p.entity && e.Name != nil {
-				parts = append(parts, p.title+quotaEscapes.Replace(*e.Name)+")")
-			}
+	for _, e := range q.Entity { // by type, as the parts are
+		title, name := e.Type, quotaDefault
+		if t, ok := quotaTitles[title]; ok {
+			title = t
 		}
+		if e.Name != nil {
+			name = quotaEscapes.Replace(*e.Name)
+		}
+		parts = append(parts, title+"("+name+")")
 	}
 	return strings.Join(parts, "_")
 }
@@ -420,16 +444,24 @@ func quotaName(q *metadata.Quota) string {
 // quotaEntity reads the name of a quota's directory, whose parts may stand in any order. Nil: it is none.
 func quotaEntity(name string) (entity []metadata.QuotaEntity) {
 	for {
-		n := slices.IndexFunc(quotaParts, func(p struct{ entity, title string }) bool { return strings.HasPrefix(name, p.title) })
-		if n < 0 {
-			return nil
-		}
-		value, rest, ok := cutQuotaValue(name[len(quotaParts[n].title):])
+		title, rest, ok := strings.Cut(name, "(")
 		if !ok {
 			return nil
 		}
-		entity = slices.DeleteFunc(entity, func(e metadata.QuotaEntity) bool { return e.Type == quotaParts[n].entity })
-		entity = append(entity, metadata.QuotaEntity{Type: quotaParts[n].entity, Name: &value})
+		value, rest, ok := cutQuotaValue(rest)
+		if !ok {
+			return nil
+		}
+		part := metadata.QuotaEntity{Type: title, Name: &value}
+		for typ, t := range quotaTitles {
+			if t == title {
+				part.Type = typ
+			}
+		}
+		if value == quotaDefault {
+			part.Name = nil
+		}
+		entity = append(entity, part)
 		if rest == "" {
 			return entity
 		}

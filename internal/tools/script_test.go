@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,11 +54,15 @@ var (
 // argument `<./FILE` is its standard input.
 func TestScripts(t *testing.T) {
 	address := quiretest.Start(t, quiretest.With("group.initial.rebalance.delay.ms", "0")).Addr()
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *updateScripts,
 		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, "NODE="+address)
+			env.Vars = append(env.Vars, "NODE="+address, "TESTDATA="+testdata)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
