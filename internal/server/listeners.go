@@ -45,7 +45,7 @@ func parseListeners(static map[string]string) ([]*listener, error) {
 		switch i := slices.IndexFunc(advertised, func(b config.ListenerAddress) bool { return b.Name == a.Name }); {
 		case i >= 0:
 			l.advertisedHost, l.advertisedPort = advertised[i].Host, int(advertised[i].Port)
-		case len(advertised) == 0 && !wildcard(l.host):
+		case (len(advertised) == 0 || l.controller) && !wildcard(l.host): // a controller's need not be advertised
 			l.advertisedHost, l.advertisedPort = l.host, l.port
 		}
 		all = append(all, l)

@@ -21,7 +21,8 @@ func TestParseListeners(t *testing.T) {
 		{"PLAINTEXT://[::]:9092", "PLAINTEXT://[::1]:9093", "", "PLAINTEXT [::]:9092>[::1]:9093"},
 		{"plaintext://h:1", "Plaintext://k:2", "", "PLAINTEXT h:1>k:2"},
 		{"IN://h:1, OUT://h:2", "OUT://k:2", "IN:PLAINTEXT,OUT:PLAINTEXT", "IN h:1>dialled OUT h:2>k:2"},
-		{"PLAINTEXT://h:1,CONTROLLER://h:2", "PLAINTEXT://k:1", "", "PLAINTEXT h:1>k:1 CONTROLLER h:2>dialled (controller)"},
+		{"PLAINTEXT://h:1,CONTROLLER://h:2", "PLAINTEXT://k:1", "", "PLAINTEXT h:1>k:1 CONTROLLER h:2>h:2 (controller)"},
+		{"PLAINTEXT://h:1,CONTROLLER://:2", "PLAINTEXT://k:1", "", "PLAINTEXT h:1>k:1 CONTROLLER :2>dialled (controller)"},
 	} {
 		all, err := parseListeners(map[string]string{
 			"listeners": q.listeners, "advertised.listeners": q.advertised, "controller.listener.names": "CONTROLLER",
