@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -260,15 +261,24 @@ func (a *admin) printOffsets(env Env, q *offsetsQuery) error {
 	if req.Topics == nil {
 		return &terseError{"Could not match any topic-partitions with the specified filters"}
 	}
-	resp, err := call[*kmsg.ListOffsetsResponse](a, "listOffsets", req)
-	if err != nil {
-		return executionException(err)
-	}
 	type line struct {
 		key, text string
 		err       *javaError
 	}
 	var lines []line
+	leaderless, err := a.awaitLeaders(req, meta)
+	if err != nil {
+		return executionException(err)
+	}
+	for _, p := range leaderless {
+		lines = append(lines, line{key: fmt.Sprintf("%s-%d", p.topic, p.partition), err: noNode(findLeaders)})
+	}
+	resp := kmsg.NewPtrListOffsetsResponse()
+	if len(req.Topics) > 0 {
+		if resp, err = call[*kmsg.ListOffsetsResponse](a, "listOffsets", req); err != nil {
+			return executionException(err)
+		}
+	}
 	for _, topic := range resp.Topics {
 		for _, p := range topic.Partitions {
 			lines = append(lines, line{fmt.Sprintf("%s-%d", topic.Topic, p.Partition),
@@ -290,4 +300,50 @@ func (a *admin) printOffsets(env Env, q *offsetsQuery) error {
 		}
 	}
 	return nil
+}
+
+// findLeaders is what Java calls its look for the leaders of partitions whose offsets are asked for.
+const findLeaders = "listOffsets(api=METADATA)"
+
+// awaitLeaders looks for the leaders of the partitions that req asks about, beginning with what meta says, until all have one or
+// default.api.timeout.ms is over. It takes those that have none from req, and returns them.
+func (a *admin) awaitLeaders(req *kmsg.ListOffsetsRequest, meta *kmsg.MetadataResponse) (leaderless []groupPartition, err error) {
+	deadline := time.Now().Add(a.apiTimeout)
+	var leads map[groupPartition]bool
+	for backoff := dialBackoffMin; ; backoff = min(2*backoff, dialBackoffMax) {
+		leads = make(map[groupPartition]bool)
+		for _, t := range meta.Topics {
+			for _, p := range t.Partitions {
+				if t.Topic != nil {
+					leads[groupPartition{*t.Topic, p.Partition}] = p.Leader >= 0
+				}
+			}
+		}
+		leaderless = nil
+		var topics []string
+		for _, t := range req.Topics {
+			for _, p := range t.Partitions {
+				if at := (groupPartition{t.Topic, p.Partition}); !leads[at] {
+					leaderless = append(leaderless, at)
+				}
+			}
+			topics = append(topics, t.Topic)
+		}
+		left := time.Until(deadline)
+		if leaderless == nil || left <= 0 {
+			break
+		}
+		time.Sleep(min(backoff, left))
+		if meta, err = a.metadata(findLeaders, topics); err != nil {
+			return nil, err
+		}
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(p kmsg.ListOffsetsRequestTopicPartition) bool {
+			return !leads[groupPartition{t.Topic, p.Partition}]
+		})
+	}
+	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.ListOffsetsRequestTopic) bool { return len(t.Partitions) == 0 })
+	return leaderless, nil
 }
