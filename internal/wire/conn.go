@@ -511,7 +511,7 @@ func (c *Conn) flushBeforeWait() {
 func (c *Conn) tell(err error) {
 	var closed *closeError
 	switch {
-	case errors.Is(err, errDrained), c.ctx.Err() != nil: // the server closes, or the client is gone
+	case errors.Is(err, errDrained), c.server.draining.Load(), c.ctx.Err() != nil: // the server closes, or the client is gone
 	case errors.As(err, &closed):
 		name, version := c.ClientSoftware()
 		c.server.faults.report("closed a connection", "client", c.nc.RemoteAddr(), "client.id", c.request.clientID,
