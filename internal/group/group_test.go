@@ -450,6 +450,9 @@ func TestStaticMembers(t *testing.T) {
 		w.want("skips", a.join.SkipAssignment, version == 9)
 		w.want("believes to lead", a.join.LeaderID == a.id, version == 9)
 		w.want("the old id", old.heartbeat(), codeFencedInstance)
+		as := func(r *kmsg.OffsetCommitRequest) { r.InstanceID = a.instance }
+		w.want("a commit of the old id", w.commit("g", old.id, old.generation, "orders", 0, 1, as), codeFencedInstance)
+		w.want("a commit of the new id", w.commit("g", a.id, a.join.Generation, "orders", 0, 2, as), 0)
 		a.sendSync(nil)
 		w.want("its assignment", string(a.sync.MemberAssignment), "for "+old.id)
 		w.want("an instance that is unknown", (&joiner{w: w, group: "g", id: a.id, instance: kmsg.StringPtr("x")}).heartbeat(), codeUnknownMember)
