@@ -1,12 +1,10 @@
 package tools
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,12 +15,8 @@ const (
 	consumerLogger = formatterPackage + "ConsoleConsumer"
 	// protocolNotice is what Java's consumer says to whoever subscribes by the classic protocol.
 	protocolNotice = "The consumer rebalance protocol (KIP-848) is production-ready! Set group.protocol=consumer to try it out. See https://kafka.apache.org/documentation/#consumer_rebalance_protocol"
-	// pollMost is how many records are taken from the client at once, and how many are printed before output is flushed.
+	// pollMost is how many records are taken from the client at once.
 	pollMost = 10000
-	// idleAfterError keeps a cluster that is away from being asked in a tight loop.
-	idleAfterError = 50 * time.Millisecond
-	// closeTimeout bounds the commit and the leave at the end.
-	closeTimeout = 10 * time.Second
 )
 
 // kafkaConsoleConsumer is kafka-console-consumer.
@@ -46,16 +40,6 @@ func kafkaConsoleConsumer(env Env, args []string) int {
 	return code
 }
 
-// consoleConsumer prints records until it has enough, waits too long, or is interrupted. All of it runs on its caller's goroutine,
-// but for one that turns a signal into the end of ctx, and ends with it.
-type consoleConsumer struct {
-	env   Env
-	o     *consoleConsumerOptions
-	cl    *kgo.Client
-	out   *bufio.Writer
-	count int64
-}
-
 // consume runs a consumer and closes it. An error means that it could not be made, or that a record could not be shown.
 func consume(env Env, o *consoleConsumerOptions) (code int, err error) {
 	config, err := o.props.consumer(env.Stderr, "console-consumer")
@@ -73,117 +57,39 @@ func consume(env Env, o *consoleConsumerOptions) (code int, err error) {
 	if o.partition < 0 && config.protocol == "classic" {
 		fmt.Fprintln(env.Stderr, protocolNotice)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	interrupted := make(chan os.Signal, 1)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case sig := <-env.interrupted():
-			interrupted <- sig
-			cancel()
-		case <-ctx.Done():
+	c := &consolePrinter{
+		env: env, cl: cl, formatter: o.formatter, logger: consumerLogger, most: o.most, perPoll: pollMost, timeout: o.timeout,
+		fatal: func(fetches kgo.Fetches) *javaError { return fetchFatal(o.group, fetches) },
+		taken: func(kgo.Fetches) {},
+		done: func(r *kgo.Record, _ bool) {
+			if o.group != "" {
+				cl.MarkCommitRecords(r)
+			}
+		},
+	}
+	if o.skipErrors {
+		c.goOn = "skipping"
+	}
+	ctx, end := untilInterrupted(env)
+	if config.resetNone && o.group == "" && o.partition < 0 {
+		c.terminate(throw("org.apache.kafka.clients.consumer.NoOffsetForPartitionException", "Undefined offset with no reset policy for partitions of ["+o.topic+"]"))
+	} else {
+		err = c.run(ctx)
+	}
+	sig := end()
+	if o.group != "" && config.autoCommit {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		if err := cl.CommitMarkedOffsets(withoutMetadata(ctx)); err != nil {
+			logLine(env.Stderr, "ERROR", "The offsets could not be committed: ", consumerLogger, asJava(err))
 		}
-	}()
-	c := &consoleConsumer{env: env, o: o, cl: cl, out: bufio.NewWriterSize(env.Stdout, 64<<10)}
-	err = c.run(ctx, config)
-	c.out.Flush()
-	cancel()
-	<-watched
-	c.close(config)
+		cancel()
+	}
+	cl.Close()
 	fmt.Fprintf(env.Stderr, "Processed a total of %d messages\n", c.count)
-	select {
-	case sig := <-interrupted:
+	if sig != nil {
 		return signalCode(sig), nil
-	default:
 	}
 	return 0, err
-}
-
-func (c *consoleConsumer) close(config *consumerConfig) {
-	if c.o.group != "" && config.autoCommit {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		if err := c.cl.CommitMarkedOffsets(withoutMetadata(ctx)); err != nil {
-			logLine(c.env.Stderr, "ERROR", "The offsets could not be committed: ", consumerLogger, asJava(err))
-		}
-		cancel()
-	}
-	c.cl.Close()
-}
-
-// run polls and prints. Its error is that of a record that cannot be shown; whatever else ends it is logged.
-func (c *consoleConsumer) run(ctx context.Context, config *consumerConfig) error {
-	terminate := func(e *javaError) {
-		c.out.Flush()
-		logLine(c.env.Stderr, "ERROR", "Error processing message, terminating consumer process: ", consumerLogger, e)
-	}
-	if config.resetNone && c.o.group == "" && c.o.partition < 0 {
-		terminate(throw("org.apache.kafka.clients.consumer.NoOffsetForPartitionException", "Undefined offset with no reset policy for partitions of ["+c.o.topic+"]"))
-		return nil
-	}
-	deadline := time.Now().Add(c.o.timeout)
-	for c.o.most < 0 || c.count < c.o.most {
-		want := int64(pollMost)
-		if c.o.most >= 0 {
-			want = min(want, c.o.most-c.count)
-		}
-		poll, cancel := context.WithDeadline(ctx, deadline)
-		fetches := c.cl.PollRecords(poll, int(want))
-		late := poll.Err() != nil
-		cancel()
-		stop, err := c.print(fetches)
-		if err != nil || stop {
-			return err
-		}
-		if fetches.NumRecords() > 0 {
-			deadline = time.Now().Add(c.o.timeout)
-		}
-		fatal := fetchFatal(c.o.group, fetches)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case fatal != nil:
-			terminate(fatal)
-			return nil
-		case fetches.NumRecords() > 0:
-		case late:
-			terminate(throw(kafkaErrors+"TimeoutException", ""))
-			return nil
-		case fetches.Err() != nil:
-			time.Sleep(idleAfterError)
-		}
-	}
-	return nil
-}
-
-// print shows records and marks them as done. stop says that nobody reads the output any more.
-func (c *consoleConsumer) print(fetches kgo.Fetches) (stop bool, err error) {
-	for r := range fetches.RecordsAll() {
-		c.count++
-		if c.o.group != "" {
-			c.cl.MarkCommitRecords(r)
-		}
-		if err := c.o.formatter.write(c.out, r); err != nil {
-			e, ok := err.(*javaError)
-			switch {
-			case !ok: // the output, not the record
-				return c.closed(), nil
-			case !c.o.skipErrors:
-				return true, e
-			}
-			c.out.Flush()
-			logLine(c.env.Stderr, "ERROR", "Error processing message, skipping this message: ", consumerLogger, e)
-		}
-	}
-	if c.out.Flush() != nil {
-		return c.closed(), nil
-	}
-	return false, nil
-}
-
-func (c *consoleConsumer) closed() bool {
-	fmt.Fprintln(c.env.Stderr, "Unable to write to standard out, closing consumer.")
-	return true
 }
 
 // fetchFatal returns the first error of a poll that will not pass by itself, nil if there is none.

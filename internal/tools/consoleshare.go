@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -182,10 +181,30 @@ func consumeShare(env Env, o *consoleShareOptions) (code int, err error) {
 	if err != nil {
 		return 1, throw(kafkaException, "Failed to construct Kafka share consumer").because(err)
 	}
+	c := &consolePrinter{
+		env: env, cl: cl, formatter: o.formatter, logger: shareConsumerLogger, most: o.most, perPoll: javaMaxPoll, timeout: o.timeout,
+		fatal: func(fetches kgo.Fetches) *javaError { return fatalOfShare(fetches, o.group) },
+		done: func(r *kgo.Record, refused bool) {
+			switch {
+			case !refused:
+				r.Ack(o.ack)
+			case o.rejectErrors:
+				r.Ack(kgo.AckReject)
+			}
+		},
+	}
+	c.taken = func(fetches kgo.Fetches) {
+		if c.most >= 0 && c.count+int64(fetches.NumRecords()) >= c.most {
+			// What is acknowledged goes out with the next fetch, and what was released would come with its answer, to be released
+			// once more: a delivery that nobody saw.
+			cl.PauseFetchTopics(o.topic)
+		}
+	}
+	if o.rejectErrors {
+		c.goOn = "rejecting"
+	}
 	ctx, end := untilInterrupted(env)
-	c := &consoleShareConsumer{env: env, o: o, cl: cl, out: bufio.NewWriterSize(env.Stdout, 64<<10)}
 	err = c.run(ctx)
-	c.out.Flush()
 	sig := end()
 	leaveShare(cl, config.dial.reached.Load())
 	fmt.Fprintf(env.Stderr, "Processed a total of %d messages\n", c.count)
@@ -204,84 +223,6 @@ func leaveShare(cl *kgo.Client, reached bool) {
 		cancel()
 	}
 	cl.Close()
-}
-
-// A consoleShareConsumer prints records until it has enough, waits too long, or is interrupted.
-type consoleShareConsumer struct {
-	env   Env
-	o     *consoleShareOptions
-	cl    *kgo.Client
-	out   *bufio.Writer
-	count int64
-}
-
-func (c *consoleShareConsumer) run(ctx context.Context) error {
-	terminate := func(e *javaError) {
-		c.out.Flush()
-		logLine(c.env.Stderr, "ERROR", "Error processing message, terminating consumer process: ", shareConsumerLogger, e)
-	}
-	deadline := time.Now().Add(c.o.timeout)
-	for c.o.most < 0 || c.count < c.o.most {
-		want := javaMaxPoll
-		if c.o.most >= 0 {
-			want = int(min(int64(want), c.o.most-c.count))
-		}
-		poll, cancel := context.WithDeadline(ctx, deadline)
-		fetches := c.cl.PollRecords(poll, want)
-		late := poll.Err() != nil
-		cancel()
-		if c.o.most >= 0 && c.count+int64(fetches.NumRecords()) >= c.o.most {
-			// What is acknowledged goes out with the next fetch, and what was released would come with its answer, to be released
-			// once more: a delivery that nobody saw.
-			c.cl.PauseFetchTopics(c.o.topic)
-		}
-		if stop, err := c.print(fetches); stop || err != nil {
-			return err
-		}
-		fatal := fatalOfShare(fetches, c.o.group)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case fatal != nil:
-			terminate(fatal)
-			return nil
-		case fetches.NumRecords() > 0:
-			deadline = time.Now().Add(c.o.timeout)
-		case late:
-			terminate(throw(kafkaErrors+"TimeoutException", ""))
-			return nil
-		case fetches.Err() != nil:
-			time.Sleep(idleAfterError)
-		}
-	}
-	return nil
-}
-
-// print shows records and acknowledges them. stop says that nobody reads the output any more.
-func (c *consoleShareConsumer) print(fetches kgo.Fetches) (stop bool, err error) {
-	for r := range fetches.RecordsAll() {
-		c.count++
-		if err := c.o.formatter.write(c.out, r); err != nil {
-			e, ok := err.(*javaError)
-			switch {
-			case !ok: // the output, not the record
-				fmt.Fprintln(c.env.Stderr, "Unable to write to standard out, closing consumer.")
-				return true, nil
-			case !c.o.rejectErrors:
-				return true, e
-			}
-			c.out.Flush()
-			logLine(c.env.Stderr, "ERROR", "Error processing message, rejecting this message: ", shareConsumerLogger, e)
-			r.Ack(kgo.AckReject)
-			continue
-		}
-		r.Ack(c.o.ack)
-	}
-	if c.out.Flush() != nil {
-		fmt.Fprintln(c.env.Stderr, "Unable to write to standard out, closing consumer.")
-		return true, nil
-	}
-	return false, nil
 }
 
 // shareUnsupported is what Java's member says to brokers without share groups.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -124,4 +125,26 @@ func verifiableConfig(env Env, parser *argParser, v *argValues, old string) (cli
 		return nil, parser.fail("%s", asJava(err).text())
 	}
 	return props, nil
+}
+
+// runVerifiable reads the command line of a verifiable tool and runs it with the properties of its file, which the option old may name
+// too. Without arguments it prints the help and ends well.
+func runVerifiable(env Env, args []string, parser *argParser, old string, run func(values *argValues, props clientConfig) (int, error)) int {
+	if len(args) == 0 {
+		fmt.Fprint(env.Stdout, parser.fullHelp())
+		return 0
+	}
+	values, err := parser.parse(args)
+	if err != nil {
+		return printArgError(env, err, 1)
+	}
+	props, err := verifiableConfig(env, parser, values, old)
+	if err != nil {
+		return printArgError(env, err, 1)
+	}
+	code, err := run(values, props)
+	if err != nil {
+		return uncaught(env, err)
+	}
+	return code
 }

@@ -36,31 +36,16 @@ func verifiableConsumerParser() *argParser {
 	}
 }
 
-// kafkaVerifiableConsumer is kafka-verifiable-consumer: without arguments it prints its help and ends well.
+// kafkaVerifiableConsumer is kafka-verifiable-consumer.
 func kafkaVerifiableConsumer(env Env, args []string) int {
-	parser := verifiableConsumerParser()
-	if len(args) == 0 {
-		fmt.Fprint(env.Stdout, parser.fullHelp())
-		return 0
-	}
-	values, err := parser.parse(args)
-	if err != nil {
-		return printArgError(env, err, 1)
-	}
-	props, err := verifiableConfig(env, parser, values, "consumer.config")
-	if err != nil {
-		return printArgError(env, err, 1)
-	}
-	c := &verifiableConsumer{eventWriter: eventWriter{env: env}, topic: values.text("topic"), verbose: values.has("verbose"), autoCommit: values.has("enable-autocommit")}
-	c.most, _ = values.number("max-messages")
-	if err := c.connect(values, props); err != nil {
-		return uncaught(env, err)
-	}
-	code, err := c.run()
-	if err != nil {
-		return uncaught(env, err)
-	}
-	return code
+	return runVerifiable(env, args, verifiableConsumerParser(), "consumer.config", func(values *argValues, props clientConfig) (int, error) {
+		c := &verifiableConsumer{eventWriter: eventWriter{env: env}, topic: values.text("topic"), verbose: values.has("verbose"), autoCommit: values.has("enable-autocommit")}
+		c.most, _ = values.number("max-messages")
+		if err := c.connect(values, props); err != nil {
+			return 1, err
+		}
+		return c.run()
+	})
 }
 
 // connect makes the client: what the command line says goes before the file.

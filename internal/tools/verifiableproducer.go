@@ -3,7 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -31,29 +31,19 @@ func verifiableProducerParser() *argParser {
 	}
 }
 
-// kafkaVerifiableProducer is kafka-verifiable-producer: without arguments it prints its help and ends well.
+// kafkaVerifiableProducer is kafka-verifiable-producer.
 func kafkaVerifiableProducer(env Env, args []string) int {
-	parser := verifiableProducerParser()
-	if len(args) == 0 {
-		fmt.Fprint(env.Stdout, parser.fullHelp())
-		return 0
-	}
-	values, err := parser.parse(args)
-	if err != nil {
-		return printArgError(env, err, 1)
-	}
-	props := clientConfig{}
-	fromFile, err := verifiableConfig(env, parser, values, "producer.config")
-	if err != nil {
-		return printArgError(env, err, 1)
-	}
-	props["bootstrap.servers"], props["acks"], props["retries"] = values.text("bootstrap-server"), values.text("acks"), "0"
-	for key, value := range fromFile {
-		props[key] = value
-	}
+	return runVerifiable(env, args, verifiableProducerParser(), "producer.config", func(values *argValues, fromFile clientConfig) (int, error) {
+		return verifiableProduce(env, values, fromFile)
+	})
+}
+
+func verifiableProduce(env Env, values *argValues, fromFile clientConfig) (int, error) {
+	props := clientConfig{"bootstrap.servers": values.text("bootstrap-server"), "acks": values.text("acks"), "retries": "0"}
+	maps.Copy(props, fromFile)
 	config, err := props.producer(env.Stderr, "producer-1")
 	if err != nil {
-		return uncaught(env, err)
+		return 1, err
 	}
 	var opts []kgo.Opt
 	if created, _ := values.number("message-create-time"); created >= 0 {
@@ -61,7 +51,7 @@ func kafkaVerifiableProducer(env Env, args []string) int {
 	}
 	cl, err := config.client(opts...)
 	if err != nil {
-		return uncaught(env, err)
+		return 1, err
 	}
 	p := &verifiableProducer{eventWriter: eventWriter{env: env}, cl: cl, topic: values.text("topic"), producer: consoleProducer{env: env, config: config, cl: cl}}
 	p.most, _ = values.number("max-messages")
@@ -69,7 +59,7 @@ func kafkaVerifiableProducer(env Env, args []string) int {
 	p.createTime, _ = values.number("message-create-time")
 	p.keys, p.withKeys = values.number("repeating-keys")
 	p.prefix = values.text("value-prefix")
-	return p.run()
+	return p.run(), nil
 }
 
 // A verifiableProducer writes 0, 1, 2 and so on. Its callbacks count what was acknowledged.

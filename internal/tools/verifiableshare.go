@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -28,27 +27,12 @@ func verifiableShareParser() *argParser {
 	}
 }
 
-// kafkaVerifiableShareConsumer is kafka-verifiable-share-consumer: without arguments it prints its help and ends well.
+// kafkaVerifiableShareConsumer is kafka-verifiable-share-consumer.
 func kafkaVerifiableShareConsumer(env Env, args []string) int {
-	parser := verifiableShareParser()
-	if len(args) == 0 {
-		fmt.Fprint(env.Stdout, parser.fullHelp())
-		return 0
-	}
-	values, err := parser.parse(args)
-	if err != nil {
-		return printArgError(env, err, 1)
-	}
-	props, err := verifiableConfig(env, parser, values, "")
-	if err != nil {
-		return printArgError(env, err, 1)
-	}
-	props["bootstrap.servers"] = values.text("bootstrap-server")
-	code, err := verifiableShare(env, values, props)
-	if err != nil {
-		return uncaught(env, err)
-	}
-	return code
+	return runVerifiable(env, args, verifiableShareParser(), "", func(values *argValues, props clientConfig) (int, error) {
+		props["bootstrap.servers"] = values.text("bootstrap-server")
+		return verifiableShare(env, values, props)
+	})
 }
 
 func verifiableShare(env Env, values *argValues, props clientConfig) (int, error) {
