@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -269,8 +270,12 @@ func (s *Skim) failAsReader() bool {
 	return false
 }
 
+// ErrStrayOffset is what Rewrite says of a batch that has a record whose offset lies outside of it: it can only stay as it is.
+var ErrStrayOffset = errors.New("record: a record's offset is not within its batch")
+
 // Rewrite appends to dst the batch of those records that keep says yes to, with all else as it was: offsets, producer, codec. sets:
-// it gets the delete horizon. The walk begins anew for it, and keep is asked of each record once, in order. Errors: what Err says,
+// it gets the delete horizon. The walk begins anew for it, and keep is asked of each record once, in order; more often if they are not
+// ascending, which nobody demands of an uncompressed batch that is produced: then they are put in order. Errors: what Err says, ErrStrayOffset,
 // or that none was kept.
 func (s *Skim) Rewrite(dst []byte, sets bool, horizon int64, keep func(s *Skim) bool) ([]byte, error) {
 	if s.err != nil {
@@ -294,17 +299,10 @@ func (s *Skim) Rewrite(dst []byte, sets bool, horizon int64, keep func(s *Skim) 
 	if b.Codec() != None {
 		out = s.plain[:0]
 	}
+	empty := len(out)
 	runFrom, runTo := 0, 0 // records that are copied together
 	last := int32(-1)
-	s.next, s.index = 0, 0
-	for s.Next() {
-		if !keep(s) {
-			continue
-		}
-		r := &s.rec
-		if r.offsetDelta <= last {
-			return dst[:start], s.fail(&FormatError{fmt.Sprintf("record %d: offset delta %d after %d", s.Index(), r.offsetDelta, last)})
-		}
+	take := func(r *skimmed) {
 		last = r.offsetDelta
 		at := s.timestamp()
 		if h.count == 0 {
@@ -322,11 +320,30 @@ func (s *Skim) Rewrite(dst []byte, sets bool, horizon int64, keep func(s *Skim) 
 				runFrom = r.from
 			}
 			runTo = r.to
-			continue
+			return
 		}
 		out = append(out, s.records[runFrom:runTo]...)
 		runFrom, runTo = 0, 0
 		out = s.appendMoved(out, delta)
+	}
+	ascending := true
+	s.next, s.index = 0, 0
+	for s.Next() {
+		if !keep(s) {
+			continue
+		}
+		if r := &s.rec; r.offsetDelta < 0 || r.offsetDelta > h.lastOffsetDelta {
+			return dst[:start], ErrStrayOffset
+		} else if ascending = ascending && r.offsetDelta > last; !ascending {
+			break
+		}
+		take(&s.rec)
+	}
+	if !ascending {
+		h.count, out, runFrom, runTo = 0, out[:empty], 0, 0
+		if err := s.inOrder(keep, take); err != nil {
+			return dst[:start], err
+		}
 	}
 	out = append(out, s.records[runFrom:runTo]...)
 	if s.err != nil {
@@ -351,9 +368,29 @@ func (s *Skim) Rewrite(dst []byte, sets bool, horizon int64, keep func(s *Skim) 
 	if int64(len(dst)-start) > math.MaxInt32 {
 		return dst[:start], fmt.Errorf("record: a batch of %d bytes", len(dst)-start)
 	}
-	h.lastOffsetDelta = max(h.lastOffsetDelta, last)
 	putHeader(Batch(dst[start:]), h)
 	return dst, nil
+}
+
+// inOrder has take take the records that keep says yes to by their offsets; those of the same, as they come.
+func (s *Skim) inOrder(keep func(s *Skim) bool, take func(r *skimmed)) error {
+	var all []skimmed
+	s.next, s.index = 0, 0
+	for s.Next() {
+		if !keep(s) {
+			continue
+		}
+		if d := s.rec.offsetDelta; d < 0 || d > s.batch.LastOffsetDelta() {
+			return ErrStrayOffset
+		}
+		all = append(all, s.rec)
+	}
+	slices.SortStableFunc(all, func(a, b skimmed) int { return cmp.Compare(a.offsetDelta, b.offsetDelta) })
+	for i := range all {
+		s.rec = all[i]
+		take(&s.rec)
+	}
+	return s.err
 }
 
 // appendMoved appends the record that Next moved to with another time delta.

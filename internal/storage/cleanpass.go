@@ -1,6 +1,10 @@
 package storage
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+
 	"github.com/quire-log/quire/internal/record"
 )
 
@@ -182,7 +186,7 @@ func (p *cleanPass) data(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) 
 		ch = p.choose(b, dead, tombs)
 		keep = func(s *record.Skim) bool {
 			o := s.Offset()
-			return !p.marks.covers(o, o) || !p.marks.isDead(o) && !(ch.expired && p.marks.isTomb(o))
+			return o < b.BaseOffset() || o > b.LastOffset() || !p.marks.isDead(o) && !(ch.expired && p.marks.isTomb(o))
 		}
 	} else {
 		defer w.skim.Close()
@@ -215,8 +219,11 @@ func (p *cleanPass) data(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) 
 		}
 	}
 	w.skim.Level = p.sampled.level(b)
-	if u.out, err = w.skim.Rewrite(u.out, ch.begins, p.horizon(), keep); err == nil {
+	switch u.out, err = w.skim.Rewrite(u.out, ch.begins, p.horizon(), keep); {
+	case err == nil:
 		e.stay = stayAnew
+	case errors.Is(err, record.ErrStrayOffset):
+		e.stay, e.kept, err = stayVerbatim, e.seen, nil
 	}
 	return err
 }
@@ -234,7 +241,7 @@ func (p *cleanPass) lookUp(w *cleanWorker, b record.Batch) (ch choice, err error
 				w.keeps = append(w.keeps, 0)
 			}
 			switch k := &keys[i]; {
-			case !p.wants(k, !ch.expired):
+			case k.offset >= b.BaseOffset() && k.offset <= b.LastOffset() && !p.wants(k, !ch.expired):
 				ch.gone++
 			default:
 				w.keeps[n/64] |= 1 << (n % 64)
@@ -358,6 +365,13 @@ func (p *cleanPass) legacy(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int
 		return err
 	}
 	e.kept = int64(len(w.records))
+	slices.SortStableFunc(w.records, func(a, b record.Record) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := range w.records[1:] {
+		if w.records[i].Offset == w.records[i+1].Offset { // no batch can say that
+			e.stay, e.kept = stayVerbatim, e.seen
+			return nil
+		}
+	}
 	bld := w.builder
 	bld.BaseOffset, bld.LeaderEpoch, bld.Codec = w.records[0].Offset, -1, entry.Codec()
 	bld.ProducerID, bld.ProducerEpoch, bld.BaseSequence = -1, -1, -1

@@ -263,7 +263,8 @@ func (c *cleanRound) noteLarge(e record.Entry, first Offset) (full bool, err err
 	return full || c.note(some, first), err
 }
 
-// eachKey hands out the keys of an entry's records until do says false; views.
+// eachKey hands out the keys of an entry's records until do says false; views. A record whose offset lies outside of its batch is passed
+// over, since it might pass for another one: it supersedes none, and stays (record.ErrStrayOffset).
 func (w *cleanWorker) eachKey(e record.Entry, most int, do func(key []byte, o Offset, tombstone bool) bool) error {
 	if e.Magic() == 2 {
 		defer w.skim.Close()
@@ -271,6 +272,9 @@ func (w *cleanWorker) eachKey(e record.Entry, most int, do func(key []byte, o Of
 			return err
 		}
 		for w.skim.Next() {
+			if o := w.skim.Offset(); o < e.BaseOffset() || o > e.LastOffset() {
+				continue
+			}
 			if !do(w.skim.Key(), w.skim.Offset(), w.skim.Tombstone()) {
 				return nil
 			}
