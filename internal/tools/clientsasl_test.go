@@ -26,7 +26,7 @@ func TestToolsLogIn(t *testing.T) {
 		}
 		var stdout, stderr bytes.Buffer
 		argv := append([]string{args[0], "--bootstrap-server", address, "--command-config", file}, args[1:]...)
-		code := tools.Main(argv, strings.NewReader(""), &stdout, &stderr)
+		code := tools.Main(argv, strings.NewReader("a line\n"), &stdout, &stderr)
 		return code, stdout.String() + stderr.String()
 	}
 	alice := `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="alice-secret";`
@@ -41,14 +41,32 @@ func TestToolsLogIn(t *testing.T) {
 		}
 	}
 	for _, q := range []struct{ mechanism, jaas, want string }{
-		{"PLAIN", strings.Replace(alice, "alice-secret", "hunter2", 1), "SaslAuthenticationException"},
-		{"SCRAM-SHA-256", strings.Replace(carol, "carol-secret", "hunter2", 1), "SaslAuthenticationException"},
+		{"PLAIN", strings.Replace(alice, "alice-secret", "hunter2", 1), "SaslAuthenticationException: Authentication failed: Invalid username or password"},
+		{"SCRAM-SHA-256", strings.Replace(carol, "carol-secret", "hunter2", 1),
+			"SaslAuthenticationException: Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"},
 		{"GSSAPI", alice, "sasl.mechanism=GSSAPI"},
 		{"PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule required password=hunter2", "sasl.jaas.config: column"},
 		{"PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule required password=hunter2;", "username and password are expected"},
 	} {
 		if code, text := run(q.mechanism, q.jaas, "kafka-topics", "--list"); code != 1 || !strings.Contains(text, q.want) || strings.Contains(text, "hunter2") {
 			t.Errorf("%s, %s: code %d: %s", q.mechanism, q.want, code, text)
+		}
+	} // Those that produce and consume end with the first refusal, as Kafka's do: the console's tools, which tell of it, with exit code 0.
+	for _, args := range [][]string{
+		{"kafka-console-producer", "--topic", "t"},
+		{"kafka-console-consumer", "--topic", "t"},
+		{"kafka-console-consumer", "--topic", "t", "--partition", "0"},
+		{"kafka-console-share-consumer", "--topic", "t"},
+		{"kafka-consumer-perf-test", "--topic", "t", "--num-records", "1"},
+	} {
+		code, text := run("PLAIN", strings.Replace(alice, "alice-secret", "hunter2", 1), args...)
+		const want = "\norg.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username or password\n"
+		wantCode := 0
+		if args[0] == "kafka-consumer-perf-test" {
+			wantCode = 1
+		}
+		if code != wantCode || strings.Count(text, want) != 1 || strings.Contains(text, "hunter2") {
+			t.Errorf("%q: exit code %d: %s", args, code, text)
 		}
 	}
 }

@@ -73,6 +73,8 @@ func consume(env Env, o *consoleConsumerOptions) (code int, err error) {
 	ctx, end := untilInterrupted(env)
 	if config.resetNone && o.group == "" && o.partition < 0 {
 		c.terminate(throw("org.apache.kafka.clients.consumer.NoOffsetForPartitionException", "Undefined offset with no reset policy for partitions of ["+o.topic+"]"))
+	} else if e := refusedLogin(cl); e != nil {
+		c.terminate(e)
 	} else {
 		err = c.run(ctx)
 	}

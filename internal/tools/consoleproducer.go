@@ -356,6 +356,9 @@ func (p *consoleProducer) awaitTopic(topic string) error {
 	req.Topics = append(req.Topics, t)
 	for {
 		resp, err := req.RequestWith(ctx, p.cl)
+		if e := loginFailure(err); e != nil {
+			return e
+		}
 		if err == nil && len(resp.Topics) == 1 {
 			switch code := resp.Topics[0].ErrorCode; code {
 			case 0, kerr.LeaderNotAvailable.Code:

@@ -204,7 +204,11 @@ func consumeShare(env Env, o *consoleShareOptions) (code int, err error) {
 		c.goOn = "rejecting"
 	}
 	ctx, end := untilInterrupted(env)
-	err = c.run(ctx)
+	if e := refusedLogin(cl); e != nil {
+		c.terminate(e)
+	} else {
+		err = c.run(ctx)
+	}
 	sig := end()
 	leaveShare(cl, config.dial.reached.Load())
 	fmt.Fprintf(env.Stderr, "Processed a total of %d messages\n", c.count)

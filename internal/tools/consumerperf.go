@@ -150,6 +150,10 @@ func consumerPerf(env Env, set *joptSet) error {
 	if err != nil {
 		return throw(kafkaException, "Failed to construct kafka consumer").because(err)
 	}
+	if e := refusedLogin(cl); e != nil {
+		cl.Close()
+		return e
+	}
 	if member == nil {
 		err = r.read(cl, nil)
 		cl.Close()

@@ -67,6 +67,10 @@ func asJava(err error) *javaError {
 		return e.java()
 	}
 	if e, ok := errors.AsType[*kerr.Error](err); ok {
+		// Where a broker said more than its code, franz-go puts that behind the code's own text.
+		if _, message, ok := strings.Cut(err.Error(), e.Error()+": "); ok {
+			return brokerError(e.Code, &message)
+		}
 		return brokerError(e.Code, nil)
 	}
 	return throw(kafkaException, err.Error())
