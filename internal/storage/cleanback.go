@@ -94,7 +94,7 @@ func (c *cleanRound) fillMapBackward(first, limit Offset) (err error) {
 	if err := p.survey(); err != nil {
 		return err
 	}
-	if c.spool, err = newCleanSpool(c.l.at, segs[0].base, len(p.units)); err != nil {
+	if c.spool, err = newCleanSpool(c.l.at, segs[0].base, len(p.units), c.spoolMost); err != nil {
 		return errBackward // the outputs will meet what is wrong, if it lasts
 	}
 	p.left, p.turn = len(p.units), len(p.units)

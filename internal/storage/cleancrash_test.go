@@ -27,6 +27,7 @@ type keyedLog struct {
 	aborted   map[Offset]bool
 	latest    map[string]string // of committed records; tombstones are not in it
 	cleaned   Offset
+	codecs    []record.Codec
 	inflaters int               // of cleanings
 	set       func(*cleanRound) // what else there is to say of them
 }
@@ -35,7 +36,7 @@ func newKeyedLog(t testing.TB, seed uint64) *keyedLog {
 	cfg := testConfig()
 	cfg.Compact, cfg.Delete, cfg.DeleteRetentionMs, cfg.MinCleanableDirtyRatio = true, false, 0, 0
 	k := &keyedLog{t: t, rng: rand.New(rand.NewPCG(seed, 5)), mem: newMem(t), cfg: cfg, now: 10_000, inflaters: int(seed % 2 * cleanInflaters),
-		written: map[Offset]string{}, aborted: map[Offset]bool{}, latest: map[string]string{}}
+		codecs: []record.Codec{record.None, record.None, record.LZ4}, written: map[Offset]string{}, aborted: map[Offset]bool{}, latest: map[string]string{}}
 	k.l = openTest(t, k.mem, cfg)
 	return k
 }
@@ -51,7 +52,7 @@ func (k *keyedLog) write(batches int) {
 	for range batches {
 		k.now += 10
 		b := record.NewBuilder()
-		b.Codec = []record.Codec{record.None, record.None, record.LZ4}[k.rng.IntN(3)]
+		b.Codec = k.codecs[k.rng.IntN(len(k.codecs))]
 		txn := k.rng.IntN(4) == 0
 		if p := k.rng.IntN(3); txn || p < 2 {
 			p %= 2

@@ -21,9 +21,10 @@ type cleanRound struct {
 	// pace is told of bytes that were read or written, and may wait; an error ends the round.
 	pace func(ctx context.Context, n int) error
 
-	// sparing: bytes read and written are limited, so that none is read twice to save work. See cleanback.go, as for the next two, by
-	// which tests choose.
+	// sparing: bytes read and written are limited, so that none is read twice to save work. See cleanback.go, as for the next
+	// three, by which tests choose.
 	sparing, fromBeginning, fromEnd bool
+	spoolMost                       int64
 	sampled                         cleanSample
 	spool                           *cleanSpool // batches that the first pass made for the second
 

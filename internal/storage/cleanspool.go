@@ -42,8 +42,8 @@ const (
 	spoolShare    = 16
 )
 
-// newCleanSpool makes an empty spool for so many units of the log at a place.
-func newCleanSpool(at *place, base Offset, units int) (*cleanSpool, error) {
+// newCleanSpool makes an empty spool for so many units of the log at a place. most, unless 0, bounds it further.
+func newCleanSpool(at *place, base Offset, units int, most int64) (*cleanSpool, error) {
 	usage, err := at.fs.Usage(*at.dir.Load())
 	if err != nil {
 		return nil, err
@@ -56,7 +56,10 @@ func newCleanSpool(at *place, base Offset, units int) (*cleanSpool, error) {
 	if err := at.fs.Remove(name); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &cleanSpool{f: f, most: min(spoolBytesMax, usage.Usable/spoolShare), blocks: make([]spoolBlock, units)}, nil
+	if most == 0 {
+		most = spoolBytesMax
+	}
+	return &cleanSpool{f: f, most: min(most, usage.Usable/spoolShare), blocks: make([]spoolBlock, units)}, nil
 }
 
 // close gives the spool's room back. nil is a spool, too, without anything in it.
@@ -96,10 +99,11 @@ func (s *cleanSpool) put(n int, b []byte) error {
 
 // A spoolReader reads a spool's batches, in ascending order without much ado.
 type spoolReader struct {
-	of   *cleanSpool // what block is of
-	n    int
-	buf  []byte
-	rest []byte // of the block, from the batch after the one found last
+	of    *cleanSpool // what rest is of
+	n     int         // which block
+	asked Offset      // for what it was asked last
+	buf   []byte
+	rest  []byte // of the block, what lies beyond that
 }
 
 // find returns what was made of the batch at base in s, with so many records; nil if that is not there. A view until the next call.
@@ -111,11 +115,12 @@ func (r *spoolReader) find(s *cleanSpool, base Offset, records int) record.Batch
 	if n < 0 || s.blocks[n].size == 0 {
 		return nil
 	}
-	if r.of != s || r.n != n || len(r.rest) > 0 && record.Entry(r.rest).BaseOffset() > base {
+	if r.of != s || r.n != n || base <= r.asked {
 		if !r.load(s, n) {
 			return nil
 		}
 	}
+	r.asked = base
 	for len(r.rest) > 0 {
 		e, err := record.FirstEntry(r.rest)
 		if err != nil {
