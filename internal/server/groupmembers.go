@@ -32,6 +32,17 @@ func askGroup[T any](ctx context.Context, n *Node, name string, decide func(m *g
 	return consult(ctx, n.groups, p, decide)
 }
 
+// askGroupAside is askGroup for what members say when groups change, which is seldom, and whose deciding needs much stack.
+func askGroupAside[T any](ctx context.Context, n *Node, name string, decide func(m *groupMachine, now time.Time, reply func(T)) effect) (answer T, code *kerr.Error) {
+	p, code := n.groupOf(name)
+	if code != nil {
+		return answer, code
+	}
+	q := newQuestion(decide)
+	q.aside = true
+	return q.put(ctx, n.groups, p)
+}
+
 func (n *Node) handleJoinGroup(ctx context.Context, req *wire.Request) wire.Response {
 	req.Keep() // it is held for longer than its connection may live
 	var r kmsg.JoinGroupRequest
@@ -39,7 +50,7 @@ func (n *Node) handleJoinGroup(ctx context.Context, req *wire.Request) wire.Resp
 		return wire.Close(err)
 	}
 	client := groupClient(req)
-	resp, code := askGroup(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.JoinGroupResponse)) effect {
+	resp, code := askGroupAside(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.JoinGroupResponse)) effect {
 		return m.effect(m.JoinGroup(now, client, &r, reply))
 	})
 	if code != nil {
@@ -59,7 +70,7 @@ func (n *Node) handleSyncGroup(ctx context.Context, req *wire.Request) wire.Resp
 	var resp *kmsg.SyncGroupResponse
 	code := kerr.InconsistentGroupProtocol
 	if r.Version < 5 || r.ProtocolType != nil && r.Protocol != nil { // from then on they must be named
-		resp, code = askGroup(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.SyncGroupResponse)) effect {
+		resp, code = askGroupAside(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.SyncGroupResponse)) effect {
 			return m.effect(m.SyncGroup(now, &r, reply))
 		})
 	}
@@ -96,7 +107,7 @@ func (n *Node) handleLeaveGroup(_ context.Context, req *wire.Request) wire.Respo
 	if err := req.Decode(&r); err != nil {
 		return wire.Close(err)
 	}
-	resp, code := askGroup(context.Background(), n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.LeaveGroupResponse)) effect {
+	resp, code := askGroupAside(context.Background(), n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.LeaveGroupResponse)) effect {
 		return m.effect(m.LeaveGroup(now, &r, reply))
 	})
 	if code != nil {
@@ -117,7 +128,7 @@ func (n *Node) handleConsumerGroupHeartbeat(_ context.Context, req *wire.Request
 		resp.ErrorCode = kerr.UnsupportedVersion.Code
 		return wire.Reply(resp)
 	}
-	answer, code := askGroup(context.Background(), n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.ConsumerGroupHeartbeatResponse)) effect {
+	answer, code := askGroupAside(context.Background(), n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.ConsumerGroupHeartbeatResponse)) effect {
 		return m.effect(m.ConsumerGroupHeartbeat(now, groupClient(req), &r, reply))
 	})
 	if code != nil {

@@ -302,8 +302,11 @@ func (c *shards[M]) close() {
 // A question is an event of a machine whose reply somebody waits for. It can be put again and again, one after the other.
 type question[M machine, T any] struct {
 	event[M]
-	ask    func(m M, now time.Time, reply func(T)) effect
-	reply  func(T)
+	ask   func(m M, now time.Time, reply func(T)) effect
+	reply func(T)
+	// aside: the event happens on a goroutine of its own, which ends with it: for what needs much stack. A connection's goroutine would
+	// keep as much of it as it ever needed, and there are thousands that wait.
+	aside  bool
 	shard  *shard[M]
 	done   chan struct{} // of capacity 1: the reply is there, or code
 	answer T
@@ -331,7 +334,11 @@ func (q *question[M, T]) put(ctx context.Context, c *shards[M], partition int32)
 		return answer, code
 	}
 	q.shard, q.answer, q.code = s, answer, nil
-	s.do(&q.event)
+	if q.aside {
+		go s.do(&q.event)
+	} else {
+		s.do(&q.event)
+	}
 	select {
 	case <-q.done:
 	default:
