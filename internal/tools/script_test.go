@@ -37,6 +37,8 @@ var scriptMasks = []struct {
 	{regexp.MustCompile(`^quire \S+, Kafka`), "quire <VERSION>, Kafka"},
 	{regexp.MustCompile(`"avg_throughput":[\d.E-]+`), `"avg_throughput":<N>`},
 	{regexp.MustCompile(`"size":[1-9]\d*`), `"size":<N>`},
+	{regexp.MustCompile(`\b(producerId|crc): \d+\b`), "$1: <N>"},
+	{regexp.MustCompile(`is \S+ old: it expires in \S+`), "is <AGE> old: it expires in <TIME>"},
 	{regexp.MustCompile(`(99.9th = |99th = |50th = )\d+`), "$1<N>"},
 }
 
@@ -53,7 +55,9 @@ var (
 // file `out` its exit code after "= ", the lines of standard output after "> " and those of standard error after "! ". A last
 // argument `<./FILE` is its standard input.
 func TestScripts(t *testing.T) {
-	address := quiretest.Start(t, quiretest.With("group.initial.rebalance.delay.ms", "0")).Addr()
+	data := t.TempDir()
+	node := quiretest.Start(t, quiretest.OnDisk(data), quiretest.With("group.initial.rebalance.delay.ms", "0"), quiretest.With("admin.listener", "127.0.0.1:0"))
+	address := node.Addr()
 	testdata, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +66,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: *updateScripts,
 		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, "NODE="+address, "TESTDATA="+testdata)
+			env.Vars = append(env.Vars, "DATA="+data, "ADMIN=http://"+node.AdminAddr(), "NODE="+address, "TESTDATA="+testdata)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -99,6 +103,7 @@ func runScripted(ts *testscript.TestScript, address string, args []string) {
 		for line := range strings.Lines(stream.text) {
 			line = strings.ReplaceAll(line, address, "NODE")
 			line = strings.ReplaceAll(line, ts.Getenv("WORK"), "WORK")
+			line = strings.ReplaceAll(line, ts.Getenv("DATA"), "data")
 			line = strings.ReplaceAll(line, "127.0.0.1 "+port+" ", "127.0.0.1 PORT  ")
 			line = scriptID.ReplaceAllStringFunc(line, func(word string) string {
 				if len(word) == 22 && strings.ContainsAny(word[21:], "AQgw") {
