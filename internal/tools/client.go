@@ -75,7 +75,8 @@ func (a *admin) request(ctx context.Context, req kmsg.Request) (kmsg.Response, e
 
 // connection returns what every client of the properties has in common. Each Java client wraps its error in words of its own.
 func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo.Opt, *dialWatch, error) {
-	if err := c.checkPlain(); err != nil {
+	_, logsIn, err := c.securityProtocol()
+	if err != nil {
 		return nil, nil, err
 	}
 	seeds, err := c.bootstrap(stderr)
@@ -85,6 +86,10 @@ func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo
 	if id := c["client.id"]; id != "" {
 		clientID = id
 	}
+	dial, err := c.dialer()
+	if err != nil {
+		return nil, nil, err
+	}
 	watch := &dialWatch{stderr: stderr, kind: kind, clientID: clientID}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(seeds...),
@@ -92,9 +97,9 @@ func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo
 		kgo.SoftwareNameAndVersion("quire-tools", kafkaVersion),
 		kgo.DisableClientMetrics(),
 		kgo.WithHooks(watch),
-		kgo.Dialer(dialMembers((&net.Dialer{Timeout: dialTimeout}).DialContext)),
+		kgo.Dialer(dialMembers(dial)),
 	}
-	if c["security.protocol"] == saslPlaintext {
+	if logsIn {
 		login, err := c.login()
 		if err != nil {
 			return nil, nil, err
@@ -156,6 +161,8 @@ func (a *admin) call(name string, req kmsg.Request) (kmsg.Response, error) {
 		switch {
 		case err == nil:
 			return resp, nil
+		case isHandshakeFailure(err):
+			return nil, asJava(err)
 		case errors.As(err, &dialed) && ctx.Err() == nil:
 		case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism): // reached, and refused
 			return nil, asJava(err)

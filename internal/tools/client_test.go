@@ -58,16 +58,6 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestSecurityProtocol(t *testing.T) {
-	err := clientConfig{"security.protocol": "SASL_SSL"}.checkPlain()
-	if err == nil || !strings.Contains(err.Error(), "security.protocol=SASL_SSL") {
-		t.Errorf("SASL_SSL: %v", err)
-	}
-	if err := (clientConfig{"security.protocol": "PLAINTEXT"}).checkPlain(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestBrokerErrors(t *testing.T) {
 	own := "the broker's own words"
 	for _, c := range []struct {

@@ -111,23 +111,6 @@ func configError(key, value, message string) error {
 	return throw(configException, fmt.Sprintf("Invalid value %s for configuration %s: %s", value, key, message))
 }
 
-const saslPlaintext = "SASL_PLAINTEXT"
-
-// secured are the protocols of Kafka that these tools do not speak.
-var secured = []string{"SSL", "SASL_SSL"}
-
-// checkPlain refuses what would need an encrypted connection.
-func (c clientConfig) checkPlain() error {
-	protocol, ok := c["security.protocol"]
-	switch {
-	case !ok || protocol == "PLAINTEXT" || protocol == saslPlaintext:
-		return nil
-	case slices.Contains(secured, protocol):
-		return throw("java.lang.UnsupportedOperationException", "security.protocol="+protocol+": quire's tools speak PLAINTEXT and SASL_PLAINTEXT only")
-	}
-	return configError("security.protocol", protocol, "String must be one of (case insensitive): PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL")
-}
-
 // addressPattern is an address of bootstrap.servers: an optional protocol://, a host, an IPv6 one in brackets, and a port.
 var addressPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[0-9a-zA-Z\-%._]*://)?(?:\[?([0-9a-zA-Z\-%._:]*)\]?):([0-9]+)$`)

@@ -8,7 +8,7 @@ import (
 	"github.com/quire-log/quire/internal/auth"
 )
 
-// login returns how a client with security.protocol=SASL_PLAINTEXT says who it is, by sasl.mechanism and sasl.jaas.config. Its errors hold no secret.
+// login returns how a client with security.protocol=SASL_PLAINTEXT or SASL_SSL says who it is, by sasl.mechanism and sasl.jaas.config. Its errors hold no secret.
 func (c clientConfig) login() (sasl.Mechanism, error) {
 	mechanism, ok := c["sasl.mechanism"]
 	if !ok {

@@ -30,6 +30,7 @@ type producerConfig struct {
 	inFlight       int64
 	conn           []kgo.Opt
 	dial           *dialWatch
+	connect        dialFunc
 }
 
 // javaTransactionTimeout is transaction.timeout.ms of Java's producer.
@@ -124,7 +125,10 @@ func (c clientConfig) producer(stderr io.Writer, clientID string) (*producerConf
 	if c["transactional.id"] != "" {
 		return nil, throw("java.lang.UnsupportedOperationException", "transactional.id: this tool does not write transactions")
 	}
-	if p.conn, p.dial, err = c.connection(stderr, "Producer", clientID); err != nil {
+	if p.conn, p.dial, err = c.connection(stderr, "Producer", clientID); err == nil {
+		p.connect, err = c.dialer()
+	}
+	if err != nil {
 		return nil, throw(kafkaException, "Failed to construct kafka producer").because(err)
 	}
 	return p, nil
@@ -153,7 +157,7 @@ func (p *producerConfig) client(more ...kgo.Opt) (*kgo.Client, error) {
 		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(int(p.inFlight)))
 	}
 	if p.codec != record.None || !p.idempotent {
-		opts = append(opts, kgo.Dialer(dialProducer(p.codec)))
+		opts = append(opts, kgo.Dialer(dialProducer(p.connect, p.codec)))
 	}
 	cl, err := kgo.NewClient(append(opts, more...)...)
 	if err != nil {

@@ -30,10 +30,10 @@ type producerConn struct {
 // dialTimeout is franz-go's own.
 const dialTimeout = 10 * time.Second
 
-// dialProducer returns how a producer that compresses by codec connects.
-func dialProducer(codec record.Codec) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialProducer returns how a producer that compresses by codec connects, by dial.
+func dialProducer(dial dialFunc, codec record.Codec) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err // not a producerConn around nil
 		}
