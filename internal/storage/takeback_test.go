@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -406,9 +407,13 @@ func TestUnmountedDirectoryIsTakenBack(t *testing.T) {
 	if err := l.Roll(); err == nil {
 		t.Fatal("a roll without the volume")
 	}
-	<-m.offline(data)
+	m.awaitOffline(t, data)
 	mount()
-	<-back
+	select {
+	case <-back:
+	case <-time.After(patience):
+		t.Fatalf("the log did not come back in %v", patience)
+	}
 	now := m.Log(TopicPartition{"orders", 0})
 	if now == nil || now == l || now.EndOffset() != 10 {
 		t.Fatalf("the log that came back: %v", now)
@@ -419,19 +424,16 @@ func TestUnmountedDirectoryIsTakenBack(t *testing.T) {
 	}
 }
 
-// offline closes its channel when the directory is offline.
-func (m *Manager) offline(dir string) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			for _, d := range m.dirs {
-				if d.path == dir && d.offline() != nil {
-					return
-				}
-			}
-			time.Sleep(time.Millisecond)
+// awaitOffline waits until a directory is offline.
+func (m *Manager) awaitOffline(t *testing.T, dir string) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(time.Millisecond) {
+		if slices.ContainsFunc(m.dirs, func(d *dataDir) bool { return d.path == dir && d.offline() != nil }) {
+			return
 		}
-	}()
-	return done
+	}
+	t.Fatalf("%s is not offline after %v", dir, patience)
 }
+
+// patience is how long something is waited for that takes a moment, on however busy a machine.
+const patience = time.Minute
