@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -75,7 +74,7 @@ func (a *admin) request(ctx context.Context, req kmsg.Request) (kmsg.Response, e
 
 // connection returns what every client of the properties has in common. Each Java client wraps its error in words of its own.
 func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo.Opt, *dialWatch, error) {
-	_, logsIn, err := c.securityProtocol()
+	encrypts, logsIn, err := c.securityProtocol()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +89,7 @@ func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo
 	if err != nil {
 		return nil, nil, err
 	}
-	watch := &dialWatch{stderr: stderr, kind: kind, clientID: clientID}
+	watch := &dialWatch{stderr: stderr, kind: kind, clientID: clientID, encrypts: encrypts}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(seeds...),
 		kgo.ClientID(clientID),
@@ -113,6 +112,7 @@ func (c clientConfig) connection(stderr io.Writer, kind, clientID string) ([]kgo
 type dialWatch struct {
 	stderr         io.Writer
 	kind, clientID string
+	encrypts       bool
 	reached        atomic.Bool
 
 	mu     sync.Mutex // guards told, and is held while it is told: a client that is closed says nothing more
@@ -161,11 +161,9 @@ func (a *admin) call(name string, req kmsg.Request) (kmsg.Response, error) {
 		switch {
 		case err == nil:
 			return resp, nil
-		case isHandshakeFailure(err):
-			return nil, asJava(err)
+		case loginFailure(err) != nil:
+			return nil, loginFailure(err)
 		case errors.As(err, &dialed) && ctx.Err() == nil:
-		case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism): // reached, and refused
-			return nil, asJava(err)
 		case !a.dial.reached.Load():
 			return nil, throw(kafkaErrors+"TimeoutException", "Timed out waiting for a node assignment. Call: "+name)
 		case ctx.Err() != nil:

@@ -219,8 +219,22 @@ func TestClientTLS(t *testing.T) {
 		})
 	}
 
+	// Producers and consumers end, too; the console's, which tell of it, with exit code 0.
+	config := write("client.properties", []byte("security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates="+line(pemOf("CERTIFICATE", other.cert.Raw))+"\n"))
+	for _, args := range []string{
+		"kafka-console-producer --topic t", "kafka-console-consumer --topic t --from-beginning", "kafka-console-consumer --topic t --group g",
+		"kafka-get-offsets --topic t", "kafka-producer-perf-test --topic t --num-records 2 --record-size 10 --throughput -1",
+		"kafka-consumer-perf-test --topic t --num-records 2", "kafka-consumer-perf-test --topic t --group g --num-records 2",
+	} {
+		argv := append(strings.Fields(args), "--bootstrap-server", open, "--command-config", config)
+		var out bytes.Buffer
+		if code := tools.Main(argv, strings.NewReader("a\n"), &out, &out); (code == 0) != strings.HasPrefix(args, "kafka-console") || !strings.Contains(out.String(), "SSL handshake failed") {
+			t.Errorf("%s: code %d\n%s", args, code, out.String())
+		}
+	}
+
 	// What is produced, compressed so that the producer's own connection is under it, is consumed; all over TLS.
-	config := write("client.properties", []byte("security.protocol=SSL\n"+trust))
+	config = write("client.properties", []byte("security.protocol=SSL\n"+trust))
 	var out bytes.Buffer
 	if code := tools.Main([]string{"kafka-console-producer", "--bootstrap-server", open, "--command-config", config, "--topic", "t", "--compression-codec", "zstd"},
 		strings.NewReader("a\nb\n"), &out, &out); code != 0 {

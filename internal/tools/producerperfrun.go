@@ -32,6 +32,9 @@ type perfRun struct {
 // all sends every record and prints what it measured. It ends early when ctx does.
 func (p *perfRun) all(ctx context.Context) error {
 	o, cl := p.o, p.producer.cl
+	if e := refusedLogin(cl); e != nil {
+		return e
+	}
 	if o.transactional != "" {
 		if err := p.initTransactions(ctx); err != nil {
 			return err
