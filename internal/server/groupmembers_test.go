@@ -1,10 +1,13 @@
 package server
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/quire-log/quire/internal/wire"
 )
 
 // What members of groups that there are not are told, at each version.
@@ -56,4 +59,62 @@ func TestHeldJoinAtTheEnd(t *testing.T) {
 	if r := c.receive(join).(*kmsg.JoinGroupResponse); r.ErrorCode != 16 {
 		t.Errorf("the join was answered %d, want 16", r.ErrorCode)
 	}
+}
+
+// Heartbeats of both protocols leave nothing behind that lives.
+func TestHeartbeatsLeaveNothing(t *testing.T) {
+	n, c := groupsNode(t, "", "group.initial.rebalance.delay.ms", "0", "log.cleaner.enable", "false")
+	join := version(kmsg.NewPtrJoinGroupRequest(), 3)
+	p := kmsg.NewJoinGroupRequestProtocol()
+	p.Name = "range"
+	join.Group, join.ProtocolType, join.Protocols = "classic", "consumer", append(join.Protocols, p)
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = 300000, 300000
+	j := c.ask(join).(*kmsg.JoinGroupResponse)
+	sync := version(kmsg.NewPtrSyncGroupRequest(), 3)
+	sync.Group, sync.MemberID, sync.Generation = "classic", j.MemberID, j.Generation
+	if s := c.ask(sync).(*kmsg.SyncGroupResponse); s.ErrorCode != 0 {
+		t.Fatalf("sync: %d", s.ErrorCode)
+	}
+	classic := version(kmsg.NewPtrHeartbeatRequest(), 4)
+	classic.Group, classic.MemberID, classic.Generation = "classic", j.MemberID, j.Generation
+
+	first := version(kmsg.NewPtrConsumerGroupHeartbeatRequest(), 1)
+	first.Group, first.MemberID, first.RebalanceTimeoutMillis = "consumers", "AAAAAAAAAAAAAAAAAAAAAA", 300000
+	first.SubscribedTopicNames, first.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	f := c.ask(first).(*kmsg.ConsumerGroupHeartbeatResponse)
+	if f.ErrorCode != 0 {
+		t.Fatalf("joining: %d", f.ErrorCode)
+	}
+	beat := version(kmsg.NewPtrConsumerGroupHeartbeatRequest(), 1)
+	beat.Group, beat.MemberID, beat.MemberEpoch, beat.RebalanceTimeoutMillis = first.Group, first.MemberID, f.MemberEpoch, -1
+
+	reqs := []*wire.Request{
+		wire.NewRequest(classic.Key(), classic.Version, nil, classic.AppendTo(nil)),
+		wire.NewRequest(beat.Key(), beat.Version, nil, beat.AppendTo(nil)),
+	}
+	beats := func(times int) uint64 {
+		for range times {
+			a := n.handleHeartbeat(t.Context(), reqs[0]).Message().(*kmsg.HeartbeatResponse)
+			b := n.handleConsumerGroupHeartbeat(t.Context(), reqs[1]).Message().(*kmsg.ConsumerGroupHeartbeatResponse)
+			if a.ErrorCode != 0 || b.ErrorCode != 0 {
+				t.Fatalf("codes %d, %d", a.ErrorCode, b.ErrorCode)
+			}
+		}
+		var m runtime.MemStats
+		for range 3 { // what pools keep is gone after two
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const times = 20_000
+	var left uint64
+	for range 5 { // what else happens in the process may leave something, but not every time
+		before := beats(100)
+		if left = beats(times); left <= before+times*20 {
+			return
+		}
+		left -= before
+	}
+	t.Errorf("%d heartbeats of each kind leave %d bytes", times, left)
 }
