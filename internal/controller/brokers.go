@@ -89,6 +89,26 @@ func (c *Controller) Register(ctx context.Context, r Registration) (brokerEpoch 
 	})
 }
 
+// AddDirectories tells of a broker's directories that can be used; those that it did not register with are added.
+func (c *Controller) AddDirectories(ctx context.Context, brokerID int32, directories []kmeta.UUID) error {
+	return c.write(ctx, func(d draft) ([]kmeta.Record, error) {
+		b := d.img.Broker(brokerID)
+		if b == nil || d.img.MetadataVersion() < levelDirectories {
+			return nil, nil
+		}
+		all := slices.Clone(b.Directories)
+		for _, id := range directories {
+			if !slices.Contains(all, id) {
+				all = append(all, id)
+			}
+		}
+		if len(all) == len(b.Directories) {
+			return nil, nil
+		}
+		return []kmeta.Record{&kmeta.BrokerRegistrationChangeRecord{BrokerID: brokerID, BrokerEpoch: b.Epoch, LogDirs: all}}, nil
+	})
+}
+
 // Unfence lets a registered broker lead. Partitions without a leader that it has a replica of get one, where they may.
 func (c *Controller) Unfence(ctx context.Context, brokerID int32) error {
 	return c.write(ctx, func(d draft) ([]kmeta.Record, error) {

@@ -220,7 +220,7 @@ func (n *Node) openLogs() error {
 		},
 		ConfigFor: func(topic string) storage.Config { return n.configs.of(n.newest.Load(), topic) },
 		Events:    n.event,
-		Returned:  func() { n.replicas.Retake() },
+		Returned:  n.takeBack,
 		Log:       n.loggers.named(loggerStorage),
 		HighWatermark: func(tp storage.TopicPartition) (storage.Offset, bool) {
 			if n.replicas == nil { // a start that failed, before there were any
@@ -304,13 +304,26 @@ func (n *Node) register(ctx context.Context) (err error) {
 	if rack := n.value("broker.rack"); !rack.Null {
 		r.Rack = &rack.Text
 	}
-	for _, d := range n.logs.Dirs() {
-		if d.Err == nil {
-			r.Directories = append(r.Directories, kmeta.UUID(d.ID))
-		}
-	}
+	r.Directories = n.usableDirectories()
 	n.brokerEpoch, err = n.controller.Register(ctx, r)
 	return err
+}
+
+func (n *Node) usableDirectories() (ids []kmeta.UUID) {
+	for _, d := range n.logs.Dirs() {
+		if d.Err == nil {
+			ids = append(ids, kmeta.UUID(d.ID))
+		}
+	}
+	return ids
+}
+
+// takeBack has partitions serve again whose logs were taken back. One of a directory that could not be read at the start makes that known.
+func (n *Node) takeBack() {
+	if err := n.controller.AddDirectories(context.Background(), n.id, n.usableDirectories()); err != nil && !errors.Is(err, controller.ErrClosed) {
+		n.log.Error("a data directory that came back was not registered", "error", err)
+	}
+	n.replicas.Retake()
 }
 
 // lead loads the logs of the partitions that metadata gives this node, unfences the broker, and takes the leadership that follows.

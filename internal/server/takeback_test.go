@@ -98,6 +98,54 @@ func TestAFailedDirectoryServesAgain(t *testing.T) {
 	}
 }
 
+// A directory that cannot be read when the node starts is registered once it can, and takes partitions then.
+func TestADirectoryThatWasAwayAtTheStartIsRegistered(t *testing.T) {
+	fs := vfs.NewMem()
+	o := Options{FS: fs, Properties: map[string]string{
+		"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": "a,b", "disk.check.interval.ms": "5",
+	}}
+	n, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	broken.Store(true)
+	fs.FailEvery(syscall.EIO, func(_, name string) bool { return broken.Load() && (name == "b" || strings.HasPrefix(name, "b/")) })
+	if n, err = Start(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Abort()
+	registered := func() int { return len(n.controller.Image().Broker(n.id).Directories) }
+	if got := registered(); got != 1 || n.logs.Dirs()[1].Err == nil {
+		t.Fatalf("%d directories are registered, the second: %v", got, n.logs.Dirs()[1].Err)
+	}
+	broken.Store(false)
+	for deadline := time.Now().Add(time.Minute); registered() != 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %v", n.logs.Dirs()[1].Err)
+		}
+	}
+	ids := n.controller.Image().Broker(n.id).Directories
+	for i, d := range n.logs.Dirs() {
+		if d.Err != nil || storage.TopicID(ids[i]) != d.ID {
+			t.Errorf("directory %d is %v (%v), registered %v", i, d.ID, d.Err, ids[i])
+		}
+	}
+	c := dialNode(t, n)
+	c.topic("t", 4)
+	used := map[string]bool{}
+	for i := range int32(4) {
+		dir, _, _ := strings.Cut(n.replicas.Partition("t", i).Log().Dir(), "/")
+		used[dir] = true
+	}
+	if !used["b"] {
+		t.Errorf("partitions are in %v", used)
+	}
+}
+
 // The only directory of a node may fail and come back as well: clients wait meanwhile, and groups' offsets go on where they were.
 func TestTheOnlyDirectoryServesAgain(t *testing.T) {
 	fs := vfs.NewMem()
