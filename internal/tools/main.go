@@ -102,6 +102,7 @@ func commands() []command {
 		{"kafka-replica-verification", "check that the replicas of partitions hold the same", kafkaReplicaVerification},
 		{"kafka-server-start", "run a node", kafkaServerStart},
 		{"kafka-server-stop", "stop the nodes of this machine cleanly", kafkaServerStop},
+		{"kafka-share-consumer-perf-test", "read many records as members of a share group and measure it", kafkaSharePerfTest},
 		{"kafka-share-groups", "list, describe, delete and move share groups", kafkaShareGroups},
 		{"kafka-storage", "format the directories of a node, and look at them", kafkaStorage},
 		{"kafka-streams-application-reset", "have a Kafka Streams application begin anew", kafkaStreamsApplicationReset},
