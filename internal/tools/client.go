@@ -220,3 +220,26 @@ func (a *admin) metadata(callName string, topics []string) (*kmsg.MetadataRespon
 	}
 	return call[*kmsg.MetadataResponse](a, callName, req)
 }
+
+// present reports whether a broker is in the cluster.
+func (a *admin) present(id int32) (bool, error) {
+	endpoints := brokerEndpoints
+	if a.controllers != nil {
+		endpoints = controllerEndpoints
+	}
+	resp, err := a.cluster(endpoints, false)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range resp.Brokers {
+		if b.NodeID == id {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// noNode is what Java's client says, after its time is over, of a call to a broker that there is not.
+func noNode(call string) *javaError {
+	return throw(kafkaErrors+"TimeoutException", "Timed out waiting for a node assignment. Call: "+call)
+}

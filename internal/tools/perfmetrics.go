@@ -3,6 +3,7 @@ package tools
 import (
 	"fmt"
 	"io"
+	"time"
 )
 
 // A javaMetric is one of the metrics that Java's clients count and the tools here do too.
@@ -22,4 +23,13 @@ func printJavaMetrics(w io.Writer, group, clientID string, metrics []javaMetric)
 	for _, m := range metrics {
 		fmt.Fprintf(w, "%-*s : %.3f\n", width, key(m), m.value)
 	}
+}
+
+// printReadMetrics prints the metrics of a consumer that began at start.
+func printReadMetrics(w io.Writer, group, clientID string, start time.Time, records, bytes int64) {
+	seconds := max(time.Since(start).Seconds(), 0.001)
+	printJavaMetrics(w, group, clientID, []javaMetric{
+		{"bytes-consumed-rate", float64(bytes) / seconds}, {"bytes-consumed-total", float64(bytes)},
+		{"records-consumed-rate", float64(records) / seconds}, {"records-consumed-total", float64(records)},
+	})
 }

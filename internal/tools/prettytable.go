@@ -40,29 +40,6 @@ func endTerse(env Env, err error) int {
 	return endTool(env, err)
 }
 
-// present reports whether a broker is in the cluster.
-func (a *admin) present(id int32) (bool, error) {
-	endpoints := brokerEndpoints
-	if a.controllers != nil {
-		endpoints = controllerEndpoints
-	}
-	resp, err := a.cluster(endpoints, false)
-	if err != nil {
-		return false, err
-	}
-	for _, b := range resp.Brokers {
-		if b.NodeID == id {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// noNode is what Java's client says, after its time is over, of a call to a broker that there is not.
-func noNode(call string) *javaError {
-	return throw(kafkaErrors+"TimeoutException", "Timed out waiting for a node assignment. Call: "+call)
-}
-
 // itemsOf are the parts of a list with commas, without blanks and empty ones.
 func itemsOf(text string) []string {
 	var items []string

@@ -294,21 +294,8 @@ func (s *perfStats) printTotal(env Env) {
 
 // printMetrics prints those of Java's metrics that are known here, in its form. mu is held.
 func (p *perfRun) printMetrics() {
-	tags := "{client-id=" + p.o.props["client.id"] + "}"
 	seconds := max(time.Since(p.stats.start).Seconds(), 0.001)
-	rows := []struct {
-		name  string
-		value float64
-	}{
-		{"producer-metrics:record-send-rate:" + tags, float64(p.stats.count) / seconds},
-		{"producer-metrics:record-send-total:" + tags, float64(p.stats.count)},
-	}
-	width := 0
-	for _, row := range rows {
-		width = max(width, len(row.name))
-	}
-	fmt.Fprintf(p.env.Stdout, "\n%-*s %s\n", width, "Metric Name", "Value")
-	for _, row := range rows {
-		fmt.Fprintf(p.env.Stdout, "%-*s : %.3f\n", width, row.name, row.value)
-	}
+	printJavaMetrics(p.env.Stdout, "producer-metrics", p.o.props["client.id"], []javaMetric{
+		{"record-send-rate", float64(p.stats.count) / seconds}, {"record-send-total", float64(p.stats.count)},
+	})
 }

@@ -137,7 +137,7 @@ func sharePerf(env Env, set *joptSet) error {
 	fmt.Fprintln(env.Stdout, r.row(r.start, time.Now(), r.count.Load(), r.bytes.Load(), r.count.Load(), r.bytes.Load()))
 	if set.has("print-metrics") {
 		for _, m := range r.members {
-			m.printMetrics()
+			printReadMetrics(env.Stdout, "consumer-share-fetch-manager-metrics", m.clientID, r.start, m.count, m.bytes)
 		}
 	}
 	return nil
@@ -279,13 +279,4 @@ func (r *sharePerfRun) row(start, end time.Time, count, bytes, recent, recentByt
 	seconds := float64(elapsed) / 1000
 	return fmt.Sprintf("%s, %s, %s, %s, %s, %d, %d", r.format(start), r.format(end), javaFixed(float64(bytes)/mebibyte), javaFixed(float64(recentBytes)/mebibyte/seconds),
 		javaFixed(float64(recent)/seconds), count, elapsed)
-}
-
-// printMetrics prints those of Java's metrics that are known here, in its form.
-func (m *sharePerfMember) printMetrics() {
-	seconds := max(time.Since(m.start).Seconds(), 0.001)
-	printJavaMetrics(m.env.Stdout, "consumer-share-fetch-manager-metrics", m.clientID, []javaMetric{
-		{"bytes-consumed-rate", float64(m.bytes) / seconds}, {"bytes-consumed-total", float64(m.bytes)},
-		{"records-consumed-rate", float64(m.count) / seconds}, {"records-consumed-total", float64(m.count)},
-	})
 }
