@@ -49,7 +49,7 @@ type cleaner struct {
 	cfg     CleanerConfig
 	workers []bool        // which are running; the last place is the lane of internal topics: see lane
 	lane    bool          // it runs
-	wake    chan struct{} // closed and replaced when the settings change
+	wake    chan struct{} // closed and replaced when settings change, the cleaner's or a log's
 	running map[TopicPartition]context.CancelCauseFunc
 	status  map[TopicPartition]*CleanStatus
 	free    time.Time // until when what was paced takes, at BytesPerSecond
@@ -78,14 +78,21 @@ func (m *Manager) SetCleaner(cfg CleanerConfig) { m.cleaner.set(cfg) }
 func (c *cleaner) set(cfg CleanerConfig) {
 	c.mu.Lock()
 	c.cfg = cfg
-	close(c.wake)
-	c.wake = make(chan struct{})
 	c.mu.Unlock()
+	c.rouse()
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	if c.m.started && !c.m.ended {
 		c.hire()
 	}
+}
+
+// rouse has workers that wait look now: what they decide by has changed, and log.cleaner.backoff.ms may be long.
+func (c *cleaner) rouse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.wake)
+	c.wake = make(chan struct{})
 }
 
 // start begins the workers, which end with ctx. The Manager's mu is held: it counts them among its loops.

@@ -158,6 +158,33 @@ func TestCleanerBadBatch(t *testing.T) {
 	})
 }
 
+// A topic that becomes compacted is cleaned at once, however long log.cleaner.backoff.ms is.
+func TestCleanerRoused(t *testing.T) {
+	w := cleaning(t, nil)
+	w.o.Cleaner.BackoffMs = 24 * 3600 * 1000
+	w.o.ConfigFor = func(string) Config { return testConfig() } // not compacted
+	w.bubble(func(t *testing.T) {
+		var m *Manager
+		w.watermarks(&m)
+		m = w.start()
+		m.Start()
+		l := created(t, m, "orders")
+		fill(t, l, 100)
+		time.Sleep(time.Minute)
+		if isClean(l) {
+			t.Fatal("cleaned before it is compacted")
+		}
+		c := l.Config()
+		c.Compact, c.Delete, c.MinCleanableDirtyRatio = true, false, 0
+		l.SetConfig(c)
+		synctest.Wait()
+		if !isClean(l) {
+			t.Error("it waits")
+		}
+		m.Abort()
+	})
+}
+
 // While a slow cleaning of a heavy topic goes on, an internal topic is cleaned; a deletion ends the heavy one.
 func TestCleanerLanes(t *testing.T) {
 	w := cleaning(t, nil)

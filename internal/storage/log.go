@@ -34,7 +34,9 @@ type LogOptions struct {
 	DiskFull *atomic.Bool
 	// Failed is called once, when the log fails; under its lock. May be nil.
 	Failed func()
-	Events func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
+	// Compacts is called when SetConfig makes compaction due sooner than it was. May be nil.
+	Compacts func()
+	Events   func(Event) // rolls, recoveries, truncations, deletions, each with its cause; may be nil; must not block
 }
 
 // A Log is the log of one partition. All methods may be called from any goroutine.
@@ -47,6 +49,7 @@ type Log struct {
 	metadata  bool
 	events    func(Event)
 	failed    func()       // see LogOptions
+	compacts  func()       // see LogOptions
 	diskFull  *atomic.Bool // see LogOptions
 	at        *place
 	topicID   TopicID
@@ -151,10 +154,18 @@ func (l *Log) StartOffset() Offset       { return Offset(l.start.Load()) }
 func (l *Log) EndOffset() Offset         { return Offset(l.end.Load()) }
 func (l *Log) RecoveryPoint() Offset     { return Offset(l.recoveryPoint.Load()) }
 func (l *Log) Config() Config            { return *l.config.Load() }
-func (l *Log) SetConfig(c Config)        { l.config.Store(&c) }
 func (l *Log) Dir() string               { return *l.at.dir.Load() } // its directory, now
 func (l *Log) TopicID() TopicID          { return l.topicID }        // zero: none was ever given
 func (l *Log) Partition() TopicPartition { return l.partition }
+
+// SetConfig acts at once, on a cleaning under way too.
+func (l *Log) SetConfig(c Config) {
+	old := l.config.Swap(&c)
+	if l.compacts != nil && c.Compact && (!old.Compact || c.MinCleanableDirtyRatio < old.MinCleanableDirtyRatio ||
+		c.MinCompactionLagMs < old.MinCompactionLagMs || c.MaxCompactionLagMs < old.MaxCompactionLagMs) {
+		l.compacts()
+	}
+}
 
 // LastFlush is when the log was last fsynced as a whole, or opened: what flush.ms counts from.
 func (l *Log) LastFlush() time.Time { return time.UnixMilli(l.flushed.Load()) }

@@ -138,6 +138,7 @@ func (m *Manager) open(d *dataDir, tp TopicPartition, id TopicID, idRead, clean,
 		DiskFull:      &d.disk.full,
 		Events:        m.o.Events,
 		Failed:        func() { m.prober.logFailed(tp) },
+		Compacts:      m.cleaner.rouse,
 	})
 	if err != nil {
 		return err

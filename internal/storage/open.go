@@ -14,7 +14,7 @@ func parentDir(dir string) string { return path.Dir(dir) }
 // OpenLog opens or creates a log, recovering what must be. When it returns, everything that it created is fsynced, names too.
 func OpenLog(o LogOptions) (*Log, error) {
 	at := newPlace(o.FS, path.Clean(o.Dir))
-	l := &Log{partition: o.Partition, name: o.Partition.String(), metadata: o.Metadata, events: o.Events, failed: o.Failed, diskFull: o.DiskFull, at: at, epochs: newEpochCache(at), producers: newProducers(at)}
+	l := &Log{partition: o.Partition, name: o.Partition.String(), metadata: o.Metadata, events: o.Events, failed: o.Failed, compacts: o.Compacts, diskFull: o.DiskFull, at: at, epochs: newEpochCache(at), producers: newProducers(at)}
 	l.syncParent = o.SyncParent
 	if l.syncParent == nil {
 		l.syncParent = func() error { return at.fs.SyncDir(parentDir(*at.dir.Load())) }
