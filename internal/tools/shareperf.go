@@ -13,26 +13,14 @@ import (
 const sharePerfPurpose = "This tool is used to verify the share consumer performance."
 
 func sharePerfParser() *joptParser {
-	return newJopt(
+	return newJopt(append(readPerfOptions("Share consumer", "Kafka share consumer"),
 		joptOption{name: "bootstrap-server", arg: requiredArg, what: "server to connect to", help: "REQUIRED. The server(s) to connect to."},
 		joptOption{name: "topic", arg: requiredArg, what: "topic", help: "REQUIRED: The topic to consume from."},
 		joptOption{name: "group", arg: requiredArg, what: "gid", def: "perf-share-consumer", help: "The group id to consume on."},
 		joptOption{name: "fetch-size", arg: requiredArg, typ: "Integer", what: "size", def: "1048576", help: "The amount of data to fetch in a single request."},
 		joptOption{name: "threads", arg: requiredArg, typ: "Integer", what: "count", def: "1", help: "The number of share consumers to use for sharing the load."},
-		joptOption{name: "socket-buffer-size", arg: requiredArg, typ: "Integer", what: "size", def: "2097152", help: "The size of the tcp RECV size."},
-		joptOption{name: "consumer.config", arg: requiredArg, what: "config file", help: "(DEPRECATED) Share consumer config properties file. This option will be removed in a future version. Use --command-config instead."},
-		joptOption{name: "command-config", arg: requiredArg, what: "config file", help: "Config properties file."},
-		joptOption{name: "command-property", arg: requiredArg, what: "prop1=val1", help: "Kafka share consumer related configuration properties like client.id. These configs take precedence over those passed via --command-config or --consumer.config."},
-		joptOption{name: "print-metrics", help: "Print out the metrics."},
-		joptOption{name: "show-detailed-stats", help: "If set, stats are reported for each reporting interval as configured by reporting-interval."},
 		joptOption{name: "show-consumer-stats", help: "If set, stats are reported for each share consumer depending on the no. of threads."},
-		joptOption{name: "timeout", arg: optionalArg, typ: "Long", what: "milliseconds", def: "10000", help: "The maximum allowed time in milliseconds between returned records."},
-		joptOption{name: "messages", arg: requiredArg, typ: "Long", what: "count", help: "(DEPRECATED) The number of records to consume. This option will be removed in a future version. Use --num-records instead."},
-		joptOption{name: "num-records", arg: requiredArg, typ: "Long", what: "count", help: "REQUIRED: The number of records to consume."},
-		joptOption{name: "reporting-interval", arg: requiredArg, typ: "Long", what: "interval_ms", def: "5000", help: "Interval in milliseconds at which to print progress info."},
-		joptOption{name: "date-format", arg: requiredArg, what: "date format", def: "yyyy-MM-dd HH:mm:ss:SSS", help: "The date format to use for formatting the time field. See java.text.SimpleDateFormat for options."},
-		joptOption{name: "hide-header", help: "If set, skips printing the header for the stats."},
-	)
+	)...)
 }
 
 // kafkaSharePerfTest is kafka-share-consumer-perf-test.
@@ -45,30 +33,12 @@ func kafkaSharePerfTest(env Env, args []string) int {
 }
 
 func parseSharePerf(env Env, args []string) (*joptSet, error) {
-	parser := sharePerfParser()
-	set, err := parser.parse(args)
-	if err != nil {
-		return nil, parser.usage("%s", err.Error())
-	}
-	if err := set.helpOrVersion(env, args, sharePerfPurpose); err != nil {
-		return nil, err
-	}
-	if err := set.require("topic", "bootstrap-server"); err != nil {
-		return nil, err
-	}
-	if err := set.oneOf("messages", "num-records"); err != nil {
-		return nil, err
-	}
-	if set.has("messages") {
-		fmt.Fprintln(env.Stdout, "Warning: --messages is deprecated. Use --num-records instead.")
-	}
-	if err := set.conflict("consumer.config", "command-config"); err != nil {
-		return nil, err
-	}
-	if set.has("consumer.config") {
-		fmt.Fprintln(env.Stdout, "Warning: --consumer.config is deprecated. Use --command-config instead.")
-	}
-	return set, nil
+	return parseReadPerf(env, args, sharePerfParser(), sharePerfPurpose, func(set *joptSet) error {
+		if err := set.require("topic", "bootstrap-server"); err != nil {
+			return err
+		}
+		return set.oneOf("messages", "num-records")
+	})
 }
 
 // A sharePerfRun is one run of several members of a share group.
@@ -165,6 +135,9 @@ func (r *sharePerfRun) read() (threads int64, err error) {
 		}
 	}
 	for option, key := range map[string]string{"bootstrap-server": "bootstrap.servers", "fetch-size": "fetch.max.bytes", "socket-buffer-size": "receive.buffer.bytes"} {
+		if option == "socket-buffer-size" && !r.set.has(option) {
+			continue // its default is smaller than what the kernel makes of it
+		}
 		if r.props[key], _, err = r.set.text(option); err != nil {
 			return 0, err
 		}
