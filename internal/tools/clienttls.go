@@ -46,7 +46,10 @@ func (c clientConfig) dialer() (dialFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	dial := (&net.Dialer{Timeout: dialTimeout}).DialContext
+	dial, err := c.netDialer()
+	if err != nil {
+		return nil, err
+	}
 	if !encrypts {
 		return dial, nil
 	}

@@ -62,10 +62,13 @@ func consoleProducerParser() *joptParser {
 	)
 }
 
+// socketBufferFlag is the option that stands for the size of a socket's buffer.
+const socketBufferFlag = "socket-buffer-size"
+
 // producerFlags are the options that stand for a property, and the property.
 var producerFlags = [][2]string{
 	{"timeout", "linger.ms"}, {"request-required-acks", "acks"}, {"request-timeout-ms", "request.timeout.ms"}, {"message-send-max-retries", "retries"},
-	{"retry-backoff-ms", "retry.backoff.ms"}, {"socket-buffer-size", "send.buffer.bytes"}, {"max-memory-bytes", "buffer.memory"}, {"batch-size", "batch.size"},
+	{"retry-backoff-ms", "retry.backoff.ms"}, {socketBufferFlag, "send.buffer.bytes"}, {"max-memory-bytes", "buffer.memory"}, {"batch-size", "batch.size"},
 	{"max-partition-memory-bytes", "batch.size"}, {"metadata-expiry-ms", "metadata.max.age.ms"}, {"max-block-ms", "max.block.ms"},
 }
 
@@ -168,6 +171,9 @@ func parseConsoleProducer(env Env, args []string) (*consoleProducerOptions, erro
 			props["compression.type"] = codec
 		}
 		for _, f := range producerFlags {
+			if f[0] == socketBufferFlag && !set.has(socketBufferFlag) {
+				continue // its default is smaller than what the kernel makes of it: see netDialer
+			}
 			if err := set.mergeFlag(props, f[1], f[0]); err != nil {
 				return nil, err
 			}

@@ -15,26 +15,14 @@ import (
 const consumerPerfPurpose = "This tool is used to verify the consumer performance."
 
 func consumerPerfParser() *joptParser {
-	return newJopt(
+	return newJopt(append(readPerfOptions("Consumer", "Kafka consumer"),
 		joptOption{name: "bootstrap-server", arg: requiredArg, what: "server to connect to", help: "REQUIRED: The server(s) to connect to."},
 		joptOption{name: "topic", arg: requiredArg, what: "topic", help: "The topic to consume from."},
 		joptOption{name: "include", arg: requiredArg, what: "Java regex (String)", help: "Regular expression specifying list of topics to include for consumption."},
 		joptOption{name: "group", arg: requiredArg, what: "gid", def: fmt.Sprintf("perf-consumer-%d", rand.IntN(100000)), help: "The group id to consume on."},
 		joptOption{name: "fetch-size", arg: requiredArg, typ: "Integer", what: "size", def: "1048576", help: "The maximum amount of data to fetch from a single partition per request."},
 		joptOption{name: "from-latest", help: "If the consumer does not already have an established offset to consume from, start with the latest record present in the log rather than the earliest record."},
-		joptOption{name: "socket-buffer-size", arg: requiredArg, typ: "Integer", what: "size", def: "2097152", help: "The size of the tcp RECV size."},
-		joptOption{name: "consumer.config", arg: requiredArg, what: "config file", help: "(DEPRECATED) Consumer config properties file. This option will be removed in a future version. Use --command-config instead."},
-		joptOption{name: "command-config", arg: requiredArg, what: "config file", help: "Config properties file."},
-		joptOption{name: "command-property", arg: requiredArg, what: "prop1=val1", help: "Kafka consumer related configuration properties like client.id. These configs take precedence over those passed via --command-config or --consumer.config."},
-		joptOption{name: "print-metrics", help: "Print out the metrics."},
-		joptOption{name: "show-detailed-stats", help: "If set, stats are reported for each reporting interval as configured by reporting-interval."},
-		joptOption{name: "timeout", arg: optionalArg, typ: "Long", what: "milliseconds", def: "10000", help: "The maximum allowed time in milliseconds between returned records."},
-		joptOption{name: "messages", arg: requiredArg, typ: "Long", what: "count", help: "(DEPRECATED) The number of records to consume. This option will be removed in a future version. Use --num-records instead."},
-		joptOption{name: "num-records", arg: requiredArg, typ: "Long", what: "count", help: "REQUIRED: The number of records to consume."},
-		joptOption{name: "reporting-interval", arg: requiredArg, typ: "Long", what: "interval_ms", def: "5000", help: "Interval in milliseconds at which to print progress info."},
-		joptOption{name: "date-format", arg: requiredArg, what: "date format", def: "yyyy-MM-dd HH:mm:ss:SSS", help: "The date format to use for formatting the time field. See java.text.SimpleDateFormat for options."},
-		joptOption{name: "hide-header", help: "If set, skips printing the header for the stats."},
-	)
+	)...)
 }
 
 // kafkaConsumerPerfTest is kafka-consumer-perf-test.
@@ -47,33 +35,15 @@ func kafkaConsumerPerfTest(env Env, args []string) int {
 }
 
 func parseConsumerPerf(env Env, args []string) (*joptSet, error) {
-	parser := consumerPerfParser()
-	set, err := parser.parse(args)
-	if err != nil {
-		return nil, parser.usage("%s", err.Error())
-	}
-	if err := set.helpOrVersion(env, args, consumerPerfPurpose); err != nil {
-		return nil, err
-	}
-	if err := set.oneOf("include", "topic"); err != nil {
-		return nil, err
-	}
-	if err := set.oneOf("messages", "num-records"); err != nil {
-		return nil, err
-	}
-	if err := set.require("bootstrap-server"); err != nil {
-		return nil, err
-	}
-	if set.has("messages") {
-		fmt.Fprintln(env.Stdout, "Warning: --messages is deprecated. Use --num-records instead.")
-	}
-	if err := set.conflict("consumer.config", "command-config"); err != nil {
-		return nil, err
-	}
-	if set.has("consumer.config") {
-		fmt.Fprintln(env.Stdout, "Warning: --consumer.config is deprecated. Use --command-config instead.")
-	}
-	return set, nil
+	return parseReadPerf(env, args, consumerPerfParser(), consumerPerfPurpose, func(set *joptSet) error {
+		if err := set.oneOf("include", "topic"); err != nil {
+			return err
+		}
+		if err := set.oneOf("messages", "num-records"); err != nil {
+			return err
+		}
+		return set.require("bootstrap-server")
+	})
 }
 
 // consumerPerfRun is one run: what it was asked for, and how far it is. All of it runs on its caller's goroutine.
@@ -192,7 +162,10 @@ func consumerPerfProps(set *joptSet) (clientConfig, error) {
 	if props["client.id"] == "" {
 		props["client.id"] = "perf-consumer-client"
 	}
-	for option, key := range map[string]string{"bootstrap-server": "bootstrap.servers", "fetch-size": "max.partition.fetch.bytes", "socket-buffer-size": "receive.buffer.bytes"} {
+	for option, key := range map[string]string{"bootstrap-server": "bootstrap.servers", "fetch-size": "max.partition.fetch.bytes", socketBufferFlag: "receive.buffer.bytes"} {
+		if option == socketBufferFlag && !set.has(option) {
+			continue // its default is smaller than what the kernel makes of it: see netDialer
+		}
 		text, _, err := set.text(option)
 		if err != nil {
 			return nil, err
@@ -355,23 +328,5 @@ func (r *consumerPerfRun) printProgress(now time.Time) {
 
 // printMetrics prints those of Java's metrics that are known here, in its form.
 func (r *consumerPerfRun) printMetrics(clientID string) {
-	tags := "{client-id=" + clientID + "}"
-	seconds := max(time.Since(r.start).Seconds(), 0.001)
-	rows := []struct {
-		name  string
-		value float64
-	}{
-		{"consumer-fetch-manager-metrics:bytes-consumed-rate:" + tags, float64(r.bytes) / seconds},
-		{"consumer-fetch-manager-metrics:bytes-consumed-total:" + tags, float64(r.bytes)},
-		{"consumer-fetch-manager-metrics:records-consumed-rate:" + tags, float64(r.records) / seconds},
-		{"consumer-fetch-manager-metrics:records-consumed-total:" + tags, float64(r.records)},
-	}
-	width := 0
-	for _, row := range rows {
-		width = max(width, len(row.name))
-	}
-	fmt.Fprintf(r.env.Stdout, "\n%-*s %s\n", width, "Metric Name", "Value")
-	for _, row := range rows {
-		fmt.Fprintf(r.env.Stdout, "%-*s : %.3f\n", width, row.name, row.value)
-	}
+	printReadMetrics(r.env.Stdout, "consumer-fetch-manager-metrics", clientID, r.start, r.records, r.bytes)
 }
