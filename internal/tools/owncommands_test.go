@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -102,4 +104,43 @@ func (s *started) Write(p []byte) (int, error) {
 		s.then = nil
 	}
 	return n, err
+}
+
+// The scripts are what the shells take, as far as these are here; bash is asked to complete with one.
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		t.Run(shell, func(t *testing.T) {
+			path, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skipf("there is no %s", shell)
+			}
+			file := filepath.Join(t.TempDir(), "quire")
+			if err := os.WriteFile(file, []byte(completionScript(shell)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command(path, "-n", file).CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if shell != "bash" {
+				return
+			}
+			for _, c := range []struct{ line, asked string }{
+				{"quire kafka-topics --des", "quire completion words -- kafka-topics --des"},
+				{"/opt/quire kafka-topics ''", "/opt/quire completion words -- kafka-topics "},
+				{"/opt/kafka-topics.sh --des", "quire completion words -- kafka-topics.sh --des"},
+			} {
+				// A function stands for the program: it says what it was asked, and knows one word.
+				script := `source "$0"
+quire() { echo "quire $*" >&3; echo --describe; }
+/opt/quire() { echo "/opt/quire $*" >&3; echo --describe; }
+COMP_WORDS=(` + c.line + `) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_quire "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" 3>&1
+echo "${COMPREPLY[*]}"`
+				out, err := exec.Command(path, "-c", script, file).CombinedOutput()
+				if want := c.asked + "\n--describe\n"; err != nil || string(out) != want {
+					t.Errorf("%s: %v\n%s, want\n%s", c.line, err, out, want)
+				}
+			}
+		})
+	}
 }
