@@ -1,6 +1,6 @@
 // Package tools is the command line: quire's own commands and every kafka-* tool, with Kafka's flags, output and exit codes.
-// A tool speaks the Kafka protocol only (by franz-go), so it works against any broker; kafka-dump-log and kafka-storage
-// open files. A tool is a file named for it.
+// A tool speaks the Kafka protocol only (by franz-go), so it works against any broker; kafka-dump-log, kafka-metadata-shell and
+// kafka-storage open files. A tool is a file named for it.
 //
 // What keeps true of a tool:
 //
