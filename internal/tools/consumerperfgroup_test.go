@@ -19,7 +19,7 @@ import (
 // kafka-consumer-perf-test --group begins where the group has committed, commits what it counted, and shares with other members so
 // that together they count every record once.
 func TestConsumerPerfGroup(t *testing.T) {
-	address := quiretest.Start(t, quiretest.With("group.initial.rebalance.delay.ms", "0")).Addr()
+	address := quiretest.Start(t, quiretest.With("group.initial.rebalance.delay.ms", "0"), quiretest.With("group.consumer.assignment.interval.ms", "0")).Addr()
 	tool(t, address, "", "kafka-topics", "--create", "--topic", "cpg", "--partitions", "4")
 	const all = 20000
 	tool(t, address, "", "kafka-producer-perf-test", "--topic", "cpg", "--num-records", fmt.Sprint(all), "--record-size", "20", "--throughput", "-1",
