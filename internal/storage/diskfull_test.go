@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -124,6 +125,9 @@ func TestDiskFullStart(t *testing.T) {
 		fill(t, l, 100)
 		time.Sleep(2 * time.Second)
 		m.Abort()
+		if err := w.fs.Remove("/data/" + startReserveFile); err != nil { // an earlier start needed it
+			t.Fatal(err)
+		}
 		used, _ := w.fs.Usage("/data")
 		filler, err := w.fs.OpenFile("/filler", createFlags, 0o644)
 		if err != nil {
@@ -148,6 +152,16 @@ func TestDiskFullStart(t *testing.T) {
 		if err := m.DeleteLog(TopicPartition{"orders", 0}); err != nil {
 			t.Errorf("a deletion gives room, and needs none: %v", err)
 		}
+		reserved := func() int64 {
+			info, err := w.fs.Stat("/data/" + startReserveFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.Size()
+		}
+		if n := reserved(); n <= 0 || n >= 100_000 {
+			t.Errorf("on a full disk the reserve of starts has %d bytes", n)
+		}
 		if err := filler.Truncate(0); err != nil {
 			t.Fatal(err)
 		}
@@ -155,9 +169,51 @@ func TestDiskFullStart(t *testing.T) {
 		if m.DiskStates()[0].Full {
 			t.Error("full still")
 		}
+		if n := reserved(); n != 100_000 {
+			t.Errorf("with room again the reserve of starts has %d bytes", n)
+		}
 		if err := m.Close(1); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A reserve that cannot be given up is not said to be: once, and it is tried again.
+func TestDiskReserveStuck(t *testing.T) {
+	w := newWorld(t, "/data")
+	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
+	w.fs.SetCapacity(10_000_000)
+	w.bubble(func(t *testing.T) {
+		var m *Manager
+		w.watermarks(&m)
+		m = w.start()
+		m.Start()
+		time.Sleep(2 * time.Second)
+		var stuck atomic.Bool
+		stuck.Store(true)
+		w.fs.FailEvery(syscall.EROFS, func(op, name string) bool { return stuck.Load() && op == "remove" && strings.HasSuffix(name, reserveFile) })
+		used, _ := w.fs.Usage("/data")
+		filler, err := w.fs.OpenFile("/filler", createFlags, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := filler.WriteAt(make([]byte, used.Usable-1000), 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		w.wantSaid("could not be given up")
+		if _, err := w.fs.Stat("/data/" + reserveFile); err != nil {
+			t.Error(err)
+		}
+		stuck.Store(false)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.wantSaid("a full data directory is given up")
+		if _, err := w.fs.Stat("/data/" + reserveFile); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the reserve is there: %v", err)
+		}
+		m.Abort()
 	})
 }
 
