@@ -191,7 +191,9 @@ func TestDiskReserveStuck(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		var stuck atomic.Bool
 		stuck.Store(true)
-		w.fs.FailEvery(syscall.EROFS, func(op, name string) bool { return stuck.Load() && op == "remove" && strings.HasSuffix(name, reserveFile) })
+		w.fs.FailEvery(syscall.EROFS, func(op, name string) bool {
+			return stuck.Load() && op == "remove" && strings.HasSuffix(name, reserveFile)
+		})
 		used, _ := w.fs.Usage("/data")
 		filler, err := w.fs.OpenFile("/filler", createFlags, 0o644)
 		if err != nil {
