@@ -70,8 +70,8 @@ func (m *shownMetadata) imageNode() *shellDirectory {
 	return &shellDirectory{
 		names: func() []string { return slices.Collect(maps.Keys(directories)) },
 		child: func(name string) shellNode {
-			if make, ok := directories[name]; ok {
-				return make(m.image)
+			if open, ok := directories[name]; ok {
+				return open(m.image)
 			}
 			return nil
 		},
