@@ -21,7 +21,8 @@ import (
 // It is normal again once there is room for watermark, a quarter more, and the reserve.
 //
 // A second, smaller reserve is given up by nobody but a start that finds neither room nor the first one: it needs a few pages for the
-// metadata log and the checkpoints. Once the node runs the small reserve is made anew, on a full disk of half of what is left.
+// metadata log and the checkpoints. Once the node runs the small reserve is made anew, on a full disk of half of what is left; it grows
+// when the disk is full no more.
 
 // DiskOptions say when a directory counts as full. The zero ones never do.
 type DiskOptions struct {
@@ -49,7 +50,8 @@ type diskWatch struct {
 	// only the lock of growth is taken under it.
 	mu       sync.Mutex
 	reserved bool
-	forStart bool         // the reserve of starts is there
+	forStart int64        // bytes of the reserve of starts that are there, as far as this run knows
+	stuck    bool         // the reserve could not be given up, and that was said
 	samples  []diskSample // of the last forecastSpan, the oldest first
 	fullIn   time.Duration
 	filling  bool // fullIn is known
@@ -99,23 +101,43 @@ func (m *Manager) watchDisk(d *dataDir, makeReserve bool) {
 	}
 	switch {
 	case w.full.Load() && usage.Usable < watermark/4 && w.reserved:
-		w.reserved = false
-		_ = m.o.FS.Remove(path.Join(d.path, reserveFile))
-		m.log.Warn("the reserve of a full data directory is given up", "directory", d.path, "bytes", reserve)
+		if err := m.o.FS.Remove(path.Join(d.path, reserveFile)); err == nil || errors.Is(err, fs.ErrNotExist) {
+			w.reserved, w.stuck = false, false
+			m.log.Warn("the reserve of a full data directory is given up", "directory", d.path, "bytes", reserve)
+		} else if !w.stuck {
+			w.stuck = true // it is tried again, and said no more
+			m.log.Error("the reserve of a full data directory could not be given up", "directory", d.path, "bytes", reserve, "error", err)
+		}
 	case makeReserve && !w.full.Load() && !w.reserved && reserve > 0 && usage.Usable > watermark+reserve:
 		if w.reserved = m.writeReserve(d, reserveFile, reserve); w.reserved {
 			usage.Usable -= reserve
 			w.samples = nil // the reserve is not what fills the disk
 		}
 	}
-	if makeReserve && !w.forStart && o.ReserveBytes > 0 {
-		bytes := min(startReserveBytes, usage.Total/100)
-		if w.full.Load() {
-			bytes = min(bytes, usage.Usable/2)
-		}
-		w.forStart = bytes > 0 && m.writeReserve(d, startReserveFile, bytes)
+	if makeReserve && o.ReserveBytes > 0 {
+		m.reserveForStart(d, min(startReserveBytes, usage.Total/100), usage.Usable)
 	}
 	m.forecast(d, usage.Usable-watermark)
+}
+
+// reserveForStart makes the reserve of starts, of want bytes. On a full disk it has what an earlier run left of it, or half of what is
+// left; it grows once there is room. w.mu is held.
+func (m *Manager) reserveForStart(d *dataDir, want, usable int64) {
+	w := &d.disk
+	if w.forStart >= want || w.full.Load() && w.forStart > 0 {
+		return
+	}
+	if w.full.Load() {
+		var there int64
+		if info, err := m.o.FS.Stat(path.Join(d.path, startReserveFile)); err == nil {
+			there = info.Size()
+		}
+		want = min(want, max(there, usable/2))
+	}
+	w.forStart = 0
+	if want > 0 && m.writeReserve(d, startReserveFile, want) {
+		w.forStart = want
+	}
 }
 
 // writeReserve makes a reserve's file of that size; false: there was no room after all.
