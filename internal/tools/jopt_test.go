@@ -173,7 +173,7 @@ func TestUsageErrors(t *testing.T) {
 		{"kafka-console-consumer", boot + "--topic x --partition 0 --group g", "Options group and partition cannot be specified together.\nOption "},
 		{"kafka-console-consumer", boot + "--topic x --formatter no.such.F", "no.such.F\nOption "},
 		{"kafka-console-consumer", boot + "--topic x --from-beginning --command-property auto.offset.reset=latest", "Can't simultaneously specify --from-beginning and 'auto.offset.reset=latest', please remove one option\n"},
-		{"kafka-console-consumer", boot + "--topic x --command-property security.protocol=SSL", "["},
+		{"kafka-console-consumer", boot + "--topic x --command-property security.protocol=TLS", "["},
 	} {
 		tool, ok := lookup(c.tool)
 		if !ok {
