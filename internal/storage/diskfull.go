@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -36,11 +37,17 @@ const (
 	// startReserveFile is the reserve of starts, and startReserveBytes its size; at most a hundredth of the volume counts.
 	startReserveFile  = ".quire-reserve-start"
 	startReserveBytes = 1 << 20
+	// unfinishedSuffix is what a reserve's name ends with while it is written, reserveStep at a time.
+	unfinishedSuffix = ".tmp"
+	reserveStep      = 256 << 10
 	// forecastSpan is over how long the rate is taken at which a disk fills.
 	forecastSpan = 10 * time.Minute
 	// forecastWarns is from when on the log warns.
 	forecastWarns = 24 * time.Hour
 )
+
+// reserveFiles are in the order in which a start gives them up.
+var reserveFiles = [...]string{reserveFile, startReserveFile}
 
 // A diskWatch watches over the room of a data directory.
 type diskWatch struct {
@@ -134,32 +141,43 @@ func (m *Manager) reserveForStart(d *dataDir, want, usable int64) {
 		}
 		want = min(want, max(there, usable/2))
 	}
-	w.forStart = 0
 	if want > 0 && m.writeReserve(d, startReserveFile, want) {
 		w.forStart = want
 	}
 }
 
-// writeReserve makes a reserve's file of that size; false: there was no room after all.
+// writeReserve makes a reserve's file of that size; false: there was no room after all. The file is written under another name and takes
+// its own when it is whole: so one that is there can be counted on, and one that cannot grow stays as it was.
 func (m *Manager) writeReserve(d *dataDir, file string, bytes int64) bool {
 	name := path.Join(d.path, file)
-	f, err := m.o.FS.OpenFile(name, createFlags, 0o644)
+	if info, err := m.o.FS.Stat(name); err == nil && info.Size() >= bytes {
+		return info.Size() == bytes || m.cutReserve(name, bytes)
+	}
+	f, err := m.o.FS.OpenFile(name+unfinishedSuffix, createFlags|os.O_TRUNC, 0o644)
 	if err != nil {
 		return false
 	}
-	size, err := f.Size()
-	if err == nil && size > bytes {
-		err = f.Truncate(bytes)
-	}
-	zeros := make([]byte, 256<<10)
-	for ; err == nil && size < bytes; size += int64(len(zeros)) {
+	zeros := make([]byte, min(reserveStep, bytes))
+	for size := int64(0); err == nil && size < bytes; size += int64(len(zeros)) {
 		_, err = f.WriteAt(zeros[:min(int64(len(zeros)), bytes-size)], size)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		_ = m.o.FS.Remove(name)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = m.o.FS.Rename(name+unfinishedSuffix, name)
+	}
+	if err != nil {
+		_ = m.o.FS.Remove(name + unfinishedSuffix) // else a start does
 		return false
 	}
 	return true
+}
+
+// cutReserve makes a reserve smaller, which needs no room.
+func (m *Manager) cutReserve(name string, bytes int64) bool {
+	f, err := m.o.FS.OpenFile(name, os.O_RDWR, 0o644)
+	if err != nil {
+		return false
+	}
+	return errors.Join(f.Truncate(bytes), f.Close()) == nil
 }
 
 // freeForStart gives up a reserve where a start would find no room to write a checkpoint in.
@@ -167,11 +185,17 @@ func (d *dataDir) freeForStart(o DiskOptions) {
 	if o.WatermarkBytes <= 0 {
 		return
 	}
+	for _, file := range reserveFiles {
+		name := path.Join(d.path, file+unfinishedSuffix) // of a run that was killed over it
+		if err := d.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.log.Warn("a reserve that was never finished could not be removed", "file", name, "error", err)
+		}
+	}
 	usage, err := d.fs.Usage(d.path)
 	if err != nil || usage.Usable >= min(o.WatermarkBytes, usage.Total/20)/4 {
 		return
 	}
-	for _, file := range []string{reserveFile, startReserveFile} {
+	for _, file := range reserveFiles {
 		name := path.Join(d.path, file)
 		err := d.fs.Remove(name)
 		if err == nil {

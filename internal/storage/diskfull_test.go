@@ -219,6 +219,62 @@ func TestDiskReserveStuck(t *testing.T) {
 	})
 }
 
+// A reserve is whole or not there, and one that cannot grow stays as it was: a start counts on it.
+func TestDiskReserveIsWhole(t *testing.T) {
+	w := newWorld(t, "/data")
+	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
+	w.fs.SetCapacity(40_000_000)
+	w.bubble(func(t *testing.T) {
+		left := map[string]int{startReserveFile: 1000, startReserveFile + ".tmp": 70_000, reserveFile + ".tmp": 70_000} // of a run that was killed
+		for name, n := range left {
+			f, err := w.fs.OpenFile("/data/"+name, createFlags, 0o644)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteAt(make([]byte, n), 0); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		want := func(when string, sizes map[string]int64) {
+			t.Helper()
+			for name := range left {
+				info, err := w.fs.Stat("/data/" + name)
+				if size, is := sizes[name]; !is && !errors.Is(err, os.ErrNotExist) || is && (err != nil || info.Size() != size) {
+					t.Errorf("%s: %s: %v, %v; want %d bytes", when, name, info, err, size)
+				}
+			}
+		}
+		var full atomic.Bool
+		full.Store(true)
+		writes := 0
+		w.fs.FailEvery(syscall.ENOSPC, func(op, name string) bool {
+			if op != "write" || !strings.Contains(name, startReserveFile) || !full.Load() {
+				return false
+			}
+			writes++
+			return writes%2 == 0 // the disk fills up while the reserve is written
+		})
+		m := w.start()
+		want("after the start", map[string]int64{startReserveFile: 1000})
+		m.Start()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		want("without room", map[string]int64{startReserveFile: 1000})
+		if writes < 4 {
+			t.Errorf("%d writes", writes)
+		}
+		full.Store(false)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		want("with room", map[string]int64{startReserveFile: 400_000})
+		if info, err := w.fs.Stat("/data/" + reserveFile); err != nil || info.Size() != 80_000 {
+			t.Errorf("the other reserve: %v, %v", info, err)
+		}
+		m.Abort()
+	})
+}
+
 // The same on a real file system that fills up.
 func TestDiskFullReal(t *testing.T) {
 	dir := t.TempDir()
