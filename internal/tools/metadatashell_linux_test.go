@@ -3,15 +3,13 @@ package tools
 import (
 	"bytes"
 	"io"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 )
 
 // shellAtTerminal types keys to kafka-metadata-shell at a terminal of 100 columns, and returns its exit code and the lines that the
-// screen got. interrupted is where signals come from.
-func shellAtTerminal(t *testing.T, keys string, interrupted func() <-chan os.Signal) (code int, lines []string) {
+// screen got.
+func shellAtTerminal(t *testing.T, keys string) (code int, lines []string) {
 	t.Helper()
 	screen, terminal := openTerminal(t)
 	var shown bytes.Buffer
@@ -32,12 +30,8 @@ func shellAtTerminal(t *testing.T, keys string, interrupted func() <-chan os.Sig
 			}
 		}
 	}()
-	env := Env{Stdin: terminal, Stdout: terminal, Stderr: io.Discard, Terminal: true, Interrupted: interrupted}
+	env := Env{Stdin: terminal, Stdout: terminal, Stderr: io.Discard, Terminal: true}
 	code = kafkaMetadataShell(env, []string{"-s", shellSnapshot})
-	// A shell that a signal ended has left a read behind, which the end of input ends, now that the terminal knows of it again.
-	if _, err := screen.WriteString("\x04"); err != nil {
-		t.Fatal(err)
-	}
 	terminal.Close()
 	<-read
 	for line := range strings.Lines(shown.String()) {
@@ -48,7 +42,7 @@ func shellAtTerminal(t *testing.T, keys string, interrupted func() <-chan os.Sig
 
 // At a terminal, keys complete words and list what a word may become; Control-C empties the line; ls has columns.
 func TestMetadataShellAtTerminal(t *testing.T) {
-	code, lines := shellAtTerminal(t, "cat loc\tver\t\rls /image/topics/by\t\x03ls /im\t\rhistory\rexit\r", nil)
+	code, lines := shellAtTerminal(t, "cat loc\tver\t\rls /image/topics/by\t\x03ls /im\t\rhistory\rexit\r")
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -62,16 +56,7 @@ func TestMetadataShellAtTerminal(t *testing.T) {
 			t.Errorf("the screen has no %q:\n%s", want, text)
 		}
 	}
-	if code, lines := shellAtTerminal(t, "\x04", nil); code != 0 {
+	if code, lines := shellAtTerminal(t, "\x04"); code != 0 {
 		t.Errorf("Control-D: exit code %d, screen %q", code, lines)
-	}
-}
-
-// A signal ends the shell in the midst of a line, with the terminal as it was.
-func TestMetadataShellInterrupted(t *testing.T) {
-	signals := make(chan os.Signal, 1)
-	signals <- syscall.SIGTERM
-	if code, lines := shellAtTerminal(t, "", func() <-chan os.Signal { return signals }); code != 128+int(syscall.SIGTERM) {
-		t.Errorf("exit code %d, screen %q", code, lines)
 	}
 }
