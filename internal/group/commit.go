@@ -75,7 +75,7 @@ func (c *Commit) begin(s *Shard, now time.Time, n int, reply func(*kmsg.OffsetCo
 	c.Response.Version = c.Request.Version
 	c.Response.Topics = slices.Grow(c.Response.Topics[:0], topics)[:topics]
 	c.parts = slices.Grow(c.parts[:0], n)[:n]
-	c.w = offsetWriter{group: c.Request.Group, image: s.opts.Image(), buf: c.w.buf[:0], recs: slices.Grow(c.w.recs[:0], n)}
+	c.w = offsetWriter{group: c.Request.Group, image: s.opts.Image(), parts: n, buf: c.w.buf[:0], recs: slices.Grow(c.w.recs[:0], n)}
 	c.shard, c.now, c.reply = s, now, reply
 	if c.then == nil {
 		c.then = c.carriedOut
@@ -103,17 +103,14 @@ func (c *Commit) Refuse(code int16) {
 	}
 }
 
-// commitKeptMax bounds the records whose memory is kept for the next commit.
+// commitKeptMax bounds the bytes of records whose memory is kept for the next commit.
 const commitKeptMax = 64 << 10
 
-// Reset lets go of all that is not the Commit's own memory, and of that memory if it is much.
+// Reset lets go of all that is not the Commit's own memory, and of that memory if it is much. The partitions of Request are the caller's.
 func (c *Commit) Reset() {
-	for i := range c.Request.Topics {
-		t := &c.Request.Topics[i]
-		clear(t.Partitions)
-		*t = kmsg.OffsetCommitRequestTopic{Partitions: t.Partitions[:0]}
-	}
+	clear(c.Request.Topics)
 	clear(c.Response.Topics)
+	clear(c.w.recs)
 	*c = Commit{
 		Request:  kmsg.OffsetCommitRequest{Topics: c.Request.Topics[:0]},
 		Response: kmsg.OffsetCommitResponse{Topics: c.Response.Topics[:0]},
@@ -148,6 +145,9 @@ func (s *Shard) TxnOffsetCommit(now time.Time, req *kmsg.TxnOffsetCommitRequest,
 	may := s.mayCommitTxn(req)
 	resp := &kmsg.TxnOffsetCommitResponse{Version: req.Version, Topics: make([]kmsg.TxnOffsetCommitResponseTopic, len(req.Topics))}
 	w := offsetWriter{group: req.Group, image: s.opts.Image()}
+	for i := range req.Topics {
+		w.parts += len(req.Topics[i].Partitions)
+	}
 	v := kmeta.OffsetCommitValue{CommitTimestamp: now.UnixMilli(), ExpireTimestamp: -1}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
@@ -280,10 +280,12 @@ func text(s *string) string {
 	return *s
 }
 
-// An offsetWriter makes the records of one commit in one buffer.
+// An offsetWriter makes the records of one commit, in one buffer where they are few: what the next ones will take is guessed from one,
+// and must not be believed of many.
 type offsetWriter struct {
 	group string
 	image *metadata.Image
+	parts int // that it makes records of, at most
 	buf   []byte
 	recs  []Record
 }
@@ -306,7 +308,7 @@ const offsetCommitType = 1
 func (w *offsetWriter) add(topic string, partition int32, v *kmeta.OffsetCommitValue, version int16) {
 	size := len(w.group) + len(topic) + len(v.Metadata) + 64 // all else is less
 	if cap(w.buf)-len(w.buf) < size {
-		w.buf = make([]byte, 0, size*(cap(w.recs)-len(w.recs)+1))
+		w.buf = make([]byte, 0, max(size, min(size*(w.parts-len(w.recs)), commitKeptMax)))
 	}
 	start := len(w.buf)
 	k := kmeta.OffsetCommitKey{Group: w.group, Topic: topic, Partition: partition}

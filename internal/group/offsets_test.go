@@ -245,6 +245,31 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// The memory of a commit follows its records, whatever the first of them, or an earlier commit, was like.
+func TestCommitRecordsMemory(t *testing.T) {
+	w := newWorld(t)
+	note := strings.Repeat("n", 4000)
+	c := &Commit{}
+	commit := func(partitions int, note *string) (bytes int) {
+		all := make([]kmsg.OffsetCommitRequestTopicPartition, partitions)
+		all[0].Metadata = note
+		c.Request = kmsg.OffsetCommitRequest{Version: 8, Group: "g", Generation: -1, RetentionTimeMillis: -1,
+			Topics: []kmsg.OffsetCommitRequestTopic{{Topic: "orders", Partitions: all}}}
+		e := w.s.OffsetCommit(w.now, c, func(*kmsg.OffsetCommitResponse) {})
+		if len(e.Records) != partitions {
+			t.Fatalf("%d records, want %d", len(e.Records), partitions)
+		}
+		bytes = cap(c.w.buf)
+		c.Reset()
+		return bytes
+	}
+	for _, partitions := range []int{2000, 1} {
+		if got := commit(partitions, &note); got > commitKeptMax {
+			t.Errorf("%d partitions: %d bytes at once", partitions, got)
+		}
+	}
+}
+
 func BenchmarkOffsetCommit(b *testing.B) {
 	w := newWorld(b)
 	names := make([]string, 1000)

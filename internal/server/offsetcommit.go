@@ -18,7 +18,8 @@ import (
 // A commitCall is an OffsetCommit while it is answered.
 type commitCall struct {
 	group.Commit
-	notes    []string // what the metadata of its partitions points to
+	notes    []string                                 // what the metadata of its partitions points to
+	parts    []kmsg.OffsetCommitRequestTopicPartition // of all topics of Request
 	question *question[*groupMachine, *kmsg.OffsetCommitResponse]
 	release  func()
 }
@@ -37,7 +38,8 @@ func takeCommitCall() *commitCall {
 	c.release = func() {
 		c.Reset()
 		clear(c.notes)
-		c.notes = c.notes[:0]
+		clear(c.parts)
+		c.notes, c.parts = c.notes[:0], c.parts[:0]
 		commitCalls.Put(c)
 	}
 	return c
@@ -106,7 +108,9 @@ func (c *commitCall) walk(req *wire.Request) bool {
 			t.Topic = r.String()
 		}
 		partitions := r.ArrayLen(partitionMin)
-		t.Partitions = slices.Grow(t.Partitions[:0], partitions)[:partitions]
+		from := len(c.parts)
+		c.parts = slices.Grow(c.parts, partitions)[:from+partitions] // as with notes
+		t.Partitions = c.parts[from:]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			*p = kmsg.NewOffsetCommitRequestTopicPartition()

@@ -93,6 +93,31 @@ func TestCommitWalk(t *testing.T) {
 	}
 }
 
+// What a call keeps is bounded by the largest request that it served, not by the sum of their shapes.
+func TestCommitMemory(t *testing.T) {
+	c := takeCommitCall()
+	for large := range 100 {
+		r := commitOfShape(9, "g", 100, 0)
+		r.Topics[large].Partitions = commitOfShape(9, "g", 1, 300).Topics[0].Partitions
+		if !c.walk(wire.NewRequest(int16(kmsg.OffsetCommit), 9, nil, r.AppendTo(nil))) {
+			t.Fatal("not walked")
+		}
+		if got := c.Request.Topics[large].Partitions; len(got) != 300 || got[299].Offset != 299 {
+			t.Fatalf("%d partitions", len(got))
+		}
+		c.Reset()
+		clear(c.parts)
+		c.notes, c.parts = c.notes[:0], c.parts[:0]
+	}
+	kept := cap(c.parts)
+	for _, rt := range c.Request.Topics[:cap(c.Request.Topics)] {
+		kept += cap(rt.Partitions)
+	}
+	if kept > 1000 {
+		t.Errorf("room for %d partitions is kept", kept)
+	}
+}
+
 // Commits that come at once, large and small, refused and not, get each their own answer, though they share memory.
 func TestCommitsAtOnce(t *testing.T) {
 	n, _ := groupsNode(t, "")
