@@ -109,6 +109,28 @@ func (c *Controller) AddDirectories(ctx context.Context, brokerID int32, directo
 	})
 }
 
+// A TopicPartition names a partition by its topic's id.
+type TopicPartition struct {
+	TopicID   kmeta.UUID
+	Partition int32
+}
+
+// RaiseLeaderEpochs has a broker lead partitions in new epochs, where it still leads them.
+func (c *Controller) RaiseLeaderEpochs(ctx context.Context, brokerID int32, of []TopicPartition) error {
+	return c.write(ctx, func(d draft) (recs []kmeta.Record, err error) {
+		for _, tp := range of {
+			t := d.img.TopicByID(tp.TopicID)
+			if t == nil || int(tp.Partition) >= len(t.Partitions) || t.Partitions[tp.Partition].Leader != brokerID {
+				continue
+			}
+			r := kmeta.NewPartitionChangeRecord()
+			r.TopicID, r.PartitionID, r.Leader = tp.TopicID, tp.Partition, brokerID
+			recs = append(recs, r)
+		}
+		return recs, nil
+	})
+}
+
 // Unfence lets a registered broker lead. Partitions without a leader that it has a replica of get one, where they may.
 func (c *Controller) Unfence(ctx context.Context, brokerID int32) error {
 	return c.write(ctx, func(d draft) ([]kmeta.Record, error) {

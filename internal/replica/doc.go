@@ -8,6 +8,7 @@
 //	I4  mu of a partition is taken before its log's own lock; no disk or network under it but the append
 //	    itself and the epoch that an append must find written
 //	I5  metadata shows a change only after Apply of its delta returned: a leader that a client can see takes a produce
+//	I6  an offset that was given out once more, since the log lost what was there, is of a later leader epoch: see Shorter
 //
 // Sockets and Kafka's error codes are not known here.
 package replica

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -151,10 +152,24 @@ func (m *Manager) follow(img *metadata.Image, p *Partition, said *metadata.Parti
 			log = nil
 		}
 	}
-	if err := p.lead(log, said, minISR); err != nil {
+	switch err := p.lead(log, said, minISR); {
+	case errors.Is(err, errShorter):
+		p.fail(err) // until Retake
+	case err != nil:
 		m.o.Log.Error("a partition is offline: its leader epoch cannot be written", "partition", p.tp.String(), "epoch", said.LeaderEpoch, "error", err)
 		p.fail(err)
 	}
+}
+
+// Shorter are the partitions that this node leads whose logs were taken back without all that they had given out. They are to be led in
+// new epochs before Retake, so that no two records have both offset and epoch in common.
+func (m *Manager) Shorter() (all []*Partition) {
+	for _, p := range m.Partitions() {
+		if s := p.state.Load(); !s.healthy() && s.leader == m.o.NodeID && s.lost(m.o.Logs.Log(p.tp)) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // Retake has the partitions that are offline serve again from logs that were taken back; others stay as they are.

@@ -80,6 +80,9 @@ func (p *Partition) agrees(said *metadata.Partition) bool {
 // lead follows what the controller says of the partition; log is what to serve it from, nil if none could be opened. keeps I1
 func (p *Partition) lead(log *storage.Log, said *metadata.Partition, minISR int) error {
 	return p.change(func(s *state) error {
+		if said.Leader == p.nodeID && said.LeaderEpoch == s.leaderEpoch && s.lost(log) {
+			return errShorter
+		}
 		begins := said.Leader == p.nodeID && log != nil && (s.log != log || s.leader != said.Leader || s.leaderEpoch != said.LeaderEpoch)
 		if begins {
 			if err := log.AssignEpoch(said.LeaderEpoch); err != nil {
@@ -126,6 +129,14 @@ func (p *Partition) retake(open func() (*storage.Log, error)) {
 
 // healthy tells whether there is a log, and nothing is known to be wrong with it.
 func (s *state) healthy() bool { return s.log != nil && s.log.Err() == nil && s.err == nil }
+
+// lost tells whether log, which takes the place of the one before, has less than that had given out.
+func (s *state) lost(log *storage.Log) bool {
+	return log != nil && s.log != nil && log != s.log && log.EndOffset() < s.log.EndOffset()
+}
+
+// errShorter: a log came back with less than it had, and its partition waits for a new leader epoch.
+var errShorter = errors.New("its log was taken back without all that it had")
 
 // open has the partition serve from the log that open gives, in the epoch that it is in, or be offline. mu is held.
 func (p *Partition) open(s *state, open func() (*storage.Log, error)) {

@@ -318,10 +318,22 @@ func (n *Node) usableDirectories() (ids []kmeta.UUID) {
 	return ids
 }
 
-// takeBack has partitions serve again whose logs were taken back. One of a directory that could not be read at the start makes that known.
+// takeBack has partitions serve again whose logs were taken back. One of a directory that could not be read at the start makes that known,
+// one whose log has lost records begins a new leader epoch, by which consumers and followers see that.
 func (n *Node) takeBack() {
 	if err := n.controller.AddDirectories(context.Background(), n.id, n.usableDirectories()); err != nil && !errors.Is(err, controller.ErrClosed) {
 		n.log.Error("a data directory that came back was not registered", "error", err)
+	}
+	var shorter []controller.TopicPartition
+	for _, p := range n.replicas.Shorter() {
+		n.log.Warn("a log came back shorter than it was: its partition is led in a new epoch", "partition", p.TopicPartition().String(), "was", int64(p.Log().EndOffset()))
+		shorter = append(shorter, controller.TopicPartition{TopicID: p.TopicID(), Partition: p.TopicPartition().Partition})
+	}
+	if len(shorter) > 0 {
+		if err := n.controller.RaiseLeaderEpochs(context.Background(), n.id, shorter); err != nil && !errors.Is(err, controller.ErrClosed) {
+			// They serve nevertheless: nobody but a client that asks for the end of an epoch is told less than the truth.
+			n.log.Error("leader epochs of partitions that lost records were not raised", "error", err)
+		}
 	}
 	n.replicas.Retake()
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -143,6 +144,85 @@ func TestADirectoryThatWasAwayAtTheStartIsRegistered(t *testing.T) {
 	}
 	if !used["b"] {
 		t.Errorf("partitions are in %v", used)
+	}
+}
+
+// A partition whose log comes back without records that it had begins a new leader epoch with what takes their offsets; others do not.
+func TestALogThatComesBackShorterBeginsAnEpoch(t *testing.T) {
+	fs := vfs.NewMem()
+	n, err := Start(t.Context(), Options{FS: fs, Properties: map[string]string{
+		"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": "a,b", "disk.check.interval.ms": "5",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Abort()
+	c := dialNode(t, n)
+	id := c.topic("t", 4)
+	batch := pack(t, nil, "v")
+	produce := func() *kmsg.ProduceResponse {
+		t.Helper()
+		return c.ask(produceRequest(9, "t", id, -1, batch, batch, batch, batch)).(*kmsg.ProduceResponse)
+	}
+	for range 2 {
+		produce()
+	}
+	before := n.controller.Image().Topic("t").Partitions
+	shorter := -1
+	for i := range before {
+		if dir := n.replicas.Partition("t", int32(i)).Log().Dir(); strings.HasPrefix(dir, "b/") {
+			shorter = i
+		}
+	}
+	var broken atomic.Bool
+	broken.Store(true)
+	fs.FailEvery(syscall.EIO, func(op, name string) bool {
+		return broken.Load() && strings.HasPrefix(name, "b/") && (op == "write" || op == "create")
+	})
+	produce()
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: not within a minute", what)
+			}
+		}
+	}
+	until("the directory is offline", func() bool { return n.logs.Dirs()[1].Err != nil })
+	f, err := fs.OpenFile(n.replicas.Partition("t", int32(shorter)).Log().Dir()+"/00000000000000000000.log", os.O_RDWR, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(int64(len(batch))); err != nil { // the disk has lost the second
+		t.Fatal(err)
+	}
+	f.Close()
+	broken.Store(false)
+	until("the directory is back", func() bool {
+		for _, p := range c.ask(fetchOf(12, fetchTopic("t", id, 0, 0, 0, 0))).(*kmsg.FetchResponse).Topics[0].Partitions {
+			if p.ErrorCode != 0 {
+				return false
+			}
+		}
+		return true
+	})
+	after := n.controller.Image().Topic("t").Partitions
+	for i := range after {
+		want := before[i].LeaderEpoch
+		if i == shorter {
+			want++
+		}
+		if after[i].LeaderEpoch != want || after[i].Leader != n.id {
+			t.Errorf("partition %d: led by %d in epoch %d, want %d", i, after[i].Leader, after[i].LeaderEpoch, want)
+		}
+	}
+	for _, p := range produce().Topics[0].Partitions {
+		if p.Partition == int32(shorter) && (p.ErrorCode != 0 || p.BaseOffset != 1) {
+			t.Errorf("produce: error %d, offset %d", p.ErrorCode, p.BaseOffset)
+		}
+	}
+	if epoch, end := n.replicas.Partition("t", int32(shorter)).Log().EndOffsetForEpoch(before[shorter].LeaderEpoch); epoch != before[shorter].LeaderEpoch || end != 1 {
+		t.Errorf("epoch %d ends at %d", epoch, end)
 	}
 }
 
