@@ -182,7 +182,7 @@ func pemCertificates(b []byte) (certs []*x509.Certificate, err error) {
 		return err
 	})
 	if err == nil && len(certs) == 0 {
-		err = errors.New("At least one certificate expected, but none found")
+		err = throw(invalidConfiguration, "At least one certificate expected, but none found")
 	}
 	return certs, err
 }
@@ -209,9 +209,9 @@ func pemIdentity(key, chain []byte, password string) (*tls.Certificate, error) {
 	case err != nil:
 		return nil, err
 	case len(keys) == 0:
-		return nil, errors.New("Private key not provided")
+		return nil, throw(invalidConfiguration, "Private key not provided")
 	case len(keys) > 1:
-		return nil, fmt.Errorf("Expected one private key, but found %d entries in PEM file", len(keys))
+		return nil, throw(invalidConfiguration, fmt.Sprintf("Expected one private key, but found %d entries in PEM file", len(keys)))
 	}
 	certs, err := pemCertificates(chain)
 	if err != nil {

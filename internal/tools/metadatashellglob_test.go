@@ -193,7 +193,7 @@ func TestShellHistory(t *testing.T) {
 	if first, lines := h.last(1 << 30); first != 500 || len(lines) != shellHistoryMax || lines[0] != "pwd" {
 		t.Errorf("%d lines from %d on, the first is %q", len(lines), first, lines[0])
 	}
-	if first, lines := h.last(-1); first != 1000 || lines != nil && len(lines) > 0 {
+	if first, lines := h.last(-1); first != 1000 || len(lines) > 0 {
 		t.Errorf("none: %q from %d on", lines, first)
 	}
 }
