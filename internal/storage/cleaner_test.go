@@ -379,6 +379,19 @@ func TestMonthOfData(t *testing.T) {
 func keyedRecords(t *testing.T, l *Log) string {
 	t.Helper()
 	var out strings.Builder
+	eachRecord(t, l, func(r *record.Record) {
+		value := "null"
+		if r.Value != nil {
+			value = string(r.Value)
+		}
+		fmt.Fprintf(&out, "%s=%s ", r.Key, value)
+	})
+	return out.String()
+}
+
+// eachRecord goes over what a log holds.
+func eachRecord(t *testing.T, l *Log, do func(r *record.Record)) {
+	t.Helper()
 	var r record.Reader
 	for _, s := range l.list() {
 		f, err := s.acquire()
@@ -390,11 +403,7 @@ func keyedRecords(t *testing.T, l *Log) string {
 				return err
 			}
 			for r.Next() {
-				value := "null"
-				if r.Record().Value != nil {
-					value = string(r.Record().Value)
-				}
-				fmt.Fprintf(&out, "%s=%s ", r.Record().Key, value)
+				do(r.Record())
 			}
 			return r.Err()
 		}); fault != nil || err != nil {
@@ -402,5 +411,4 @@ func keyedRecords(t *testing.T, l *Log) string {
 		}
 		s.release()
 	}
-	return out.String()
 }

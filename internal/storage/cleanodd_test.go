@@ -82,26 +82,7 @@ func TestCleanOddBatches(t *testing.T) {
 				}
 				first = end
 				got := ""
-				var r record.Reader
-				for _, s := range l.list() {
-					f, err := s.acquire()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if _, fault, err := walkEntries(f, s.size.Load(), func(_ int64, e record.Entry) error {
-						if err := r.ResetEntry(e, 1<<20); err != nil {
-							return err
-						}
-						for r.Next() {
-							rec := r.Record()
-							got += fmt.Sprintf(" %d:%s%s", rec.Offset, rec.Key, rec.Value)
-						}
-						return r.Err()
-					}); fault != nil || err != nil {
-						t.Fatal(fault, err)
-					}
-					s.release()
-				}
+				eachRecord(t, l, func(r *record.Record) { got += fmt.Sprintf(" %d:%s%s", r.Offset, r.Key, r.Value) })
 				if got != " "+want {
 					t.Errorf("%v, way %d, cleaning %d:%s, want %s", c.records, way, n, got, want)
 				}

@@ -111,6 +111,23 @@ func TestDiskFullIsAMode(t *testing.T) {
 	})
 }
 
+// fillDisk has somebody else take all but so many bytes of the disk.
+func fillDisk(t *testing.T, w *world, left int64) vfs.File {
+	t.Helper()
+	used, err := w.fs.Usage("/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filler, err := w.fs.OpenFile("/filler", createFlags, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := filler.WriteAt(make([]byte, used.Usable-left), 0); err != nil {
+		t.Fatal(err)
+	}
+	return filler
+}
+
 // A node starts on a disk without a free byte: the reserve gives it room.
 func TestDiskFullStart(t *testing.T) {
 	w := newWorld(t, "/data")
@@ -128,14 +145,7 @@ func TestDiskFullStart(t *testing.T) {
 		if err := w.fs.Remove("/data/" + startReserveFile); err != nil { // an earlier start needed it
 			t.Fatal(err)
 		}
-		used, _ := w.fs.Usage("/data")
-		filler, err := w.fs.OpenFile("/filler", createFlags, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := filler.WriteAt(make([]byte, used.Usable), 0); err != nil {
-			t.Fatal(err)
-		}
+		filler := fillDisk(t, w, 0)
 		if used, _ := w.fs.Usage("/data"); used.Usable > 0 {
 			t.Fatalf("%d bytes are free", used.Usable)
 		}
@@ -194,14 +204,7 @@ func TestDiskReserveStuck(t *testing.T) {
 		w.fs.FailEvery(syscall.EROFS, func(op, name string) bool {
 			return stuck.Load() && op == "remove" && strings.HasSuffix(name, reserveFile)
 		})
-		used, _ := w.fs.Usage("/data")
-		filler, err := w.fs.OpenFile("/filler", createFlags, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := filler.WriteAt(make([]byte, used.Usable-1000), 0); err != nil {
-			t.Fatal(err)
-		}
+		fillDisk(t, w, 1000)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		w.wantSaid("could not be given up")
