@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/quire-log/quire/internal/record"
 )
@@ -18,7 +19,11 @@ type perfCount struct {
 
 // newPerfCount counts until there are want records, in polls of perPoll.
 func newPerfCount(want, perPoll int64, crcs bool) *perfCount {
-	return &perfCount{stopAt: (want + perPoll - 1) / perPoll * perPoll, crcs: crcs}
+	c := &perfCount{stopAt: want, crcs: crcs}
+	if over := want % perPoll; over > 0 {
+		c.stopAt += min(perPoll-over, math.MaxInt64-want)
+	}
+	return c
 }
 
 // add counts the records of f until there are enough, and says which offset comes after them. Of a transaction, what was aborted is

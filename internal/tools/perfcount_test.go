@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -51,6 +52,7 @@ func TestPerfCount(t *testing.T) {
 		records, next int64
 	}{
 		{"all of it", 0, nil, 100, 500, 22, 25},
+		{"as many as there are numbers", 0, nil, math.MaxInt64, 500, 22, 25},
 		{"committed", 0, aborted, 100, 500, 19, 25},
 		{"from inside a compressed batch", 7, nil, 100, 500, 15, 25},
 		{"to the end of a poll", 0, nil, 5, 4, 8, 8},
