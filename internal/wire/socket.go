@@ -67,7 +67,9 @@ func (c *Conn) sendSocket(fd uintptr) bool {
 		case err == syscall.EAGAIN:
 			return false
 		default:
-			c.sendErr = err
+			if c.sendErr = err; err == nil {
+				c.sendErr = io.ErrUnexpectedEOF // no room is said by EAGAIN
+			}
 			return true
 		}
 	}
