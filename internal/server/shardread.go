@@ -39,7 +39,7 @@ type cut struct {
 }
 
 const (
-	// cutRecords bounds the records of a cut.
+	// cutRecords are in a cut, and the rest of the batch with which there are as many.
 	cutRecords = 1024
 	// cutsAhead bounds the cuts that wait to be replayed.
 	cutsAhead = 2
