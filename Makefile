@@ -1,14 +1,14 @@
 # Everything here needs Go alone, but for test-clients, which installs what other languages' clients need.
 GO ?= go
 
-.PHONY: run build test test-clients check fuzz bench
+.PHONY: build run test test-clients check fuzz bench
+
+build: ## bin/quire
+	$(GO) build -o bin/quire ./cmd/quire
 
 run: ## build, and start a node on ./data
 	@$(GO) build -o bin/quire ./cmd/quire
 	@./bin/quire serve
-
-build:
-	$(GO) build -o bin/quire ./cmd/quire
 
 test: check ## all tests that need Go alone, under the race detector
 	$(GO) test -race -timeout 9m ./...
