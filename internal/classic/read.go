@@ -216,13 +216,21 @@ func (r *Reader) Resets() int    { return r.resets }
 // that is not valid is a *CorruptError, once the reader stands before it.
 func (r *Reader) Next() (MessageSet, error) {
 	set, err := r.log.Read(r.offset, r.o)
-	if outside, ok := errors.AsType[*OutOfRangeError](err); ok && r.reset != Fail {
-		r.resets++
-		r.offset = outside.First
-		if r.reset == Latest {
-			r.offset = outside.Last
+	for r.reset != Fail {
+		outside, ok := errors.AsType[*OutOfRangeError](err)
+		if !ok {
+			break
 		}
-		set, err = r.log.Read(r.offset, r.o)
+		to := outside.First
+		if r.reset == Latest {
+			to = outside.Last
+		}
+		if to == r.offset {
+			break // it would go on being outside
+		}
+		r.resets++
+		r.offset = to
+		set, err = r.log.Read(r.offset, r.o) // deletes may have been faster again
 	}
 	if err != nil {
 		return MessageSet{}, err
