@@ -16,6 +16,18 @@ import (
 
 // prepareLogins reads what the listeners that speak SASL_PLAINTEXT demand. Its errors hold no secret.
 func (n *Node) prepareLogins() error {
+	if err := n.readLogins(); err != nil {
+		return err
+	}
+	for key := range n.static {
+		if base, _ := config.Base(key); base == "sasl.jaas.config" && !n.readsJAAS(key) {
+			n.log.Warn("not read: a listener's logins are configured by listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case", "key", key)
+		}
+	}
+	return nil
+}
+
+func (n *Node) readLogins() error {
 	for _, l := range n.listeners {
 		if l.protocol != "SASL_PLAINTEXT" || l.controller {
 			continue
@@ -25,12 +37,17 @@ func (n *Node) prepareLogins() error {
 			return err
 		}
 	}
-	for key := range n.static {
-		if base, _ := config.Base(key); base == "sasl.jaas.config" && !n.readsJAAS(key) {
-			n.log.Warn("not read: a listener's logins are configured by listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case", "key", key)
-		}
-	}
 	return nil
+}
+
+// CheckLogins refuses properties, in order by config.CheckStatic, with which a start would find that a listener's logins are not.
+func CheckLogins(properties map[string]string) error {
+	n := &Node{static: config.Complete(properties)}
+	var err error
+	if n.listeners, err = parseListeners(n.static); err != nil {
+		return err
+	}
+	return n.readLogins()
 }
 
 // jaasKey is the key of a listener's JAAS configuration for a mechanism.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/quire-log/quire/internal/config"
+	"github.com/quire-log/quire/internal/server"
 )
 
 const configAbout = `Example:
@@ -124,6 +125,9 @@ func (p *propertiesFile) check(env Env) bool {
 	for _, w := range warnings {
 		key, _, _ := strings.Cut(w, ":")
 		fmt.Fprintf(env.Stdout, "%s: warning: %s\n", p.at(key), w)
+	}
+	if err == nil {
+		err = server.CheckLogins(sound)
 	}
 	if err != nil {
 		tell(err)

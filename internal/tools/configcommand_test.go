@@ -40,6 +40,17 @@ FILE: no node starts with this file: 2 errors
 	if want := name + ":2: error: advertised.listeners=PLAINTEXT://0.0.0.0:9092: advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.\n"; code != exitBad || !strings.HasPrefix(stdout, want) {
 		t.Errorf("code %d, printed\n%s", code, stdout)
 	}
+	// What a start finds out of logins.
+	const sasl = "listeners=SASL_PLAINTEXT://:9092\nsasl.enabled.mechanisms=PLAIN\n"
+	name = propertiesIn(t, sasl)
+	code, stdout, _ = runConfig("check", name)
+	if want := name + ": error: listener SASL_PLAINTEXT: PLAIN is among sasl.enabled.mechanisms, but listener.name.sasl_plaintext.plain.sasl.jaas.config, which names its users, is not set\n"; code != exitBad || !strings.HasPrefix(stdout, want) {
+		t.Errorf("code %d, printed\n%s", code, stdout)
+	}
+	name = propertiesIn(t, sasl+`listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";`+"\n")
+	if code, stdout, _ := runConfig("check", name); code != exitGood {
+		t.Errorf("code %d, printed\n%s", code, stdout)
+	}
 	name = propertiesIn(t, "log.retention.hours=24\n")
 	if code, stdout, _ := runConfig("check", name); code != exitGood || stdout != name+": 1 setting, a node starts with this file\n" {
 		t.Errorf("code %d, printed\n%s", code, stdout)
