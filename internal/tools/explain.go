@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,11 @@ import (
 	"github.com/quire-log/quire/internal/config"
 )
 
-const explainUsage = `Usage: quire explain retention TOPIC[-PARTITION]
+const explainUsage = `Example:
+  quire explain retention orders-1
+  quire explain config orders retention.ms
+
+Usage: quire explain retention TOPIC[-PARTITION]
        quire explain compaction TOPIC[-PARTITION]
        quire explain config TOPIC KEY
        quire explain events [TOPIC[-PARTITION]]
@@ -38,7 +43,7 @@ func explain(env Env, args []string) int {
 	admin := flags.String("admin-url", "http://"+o.Default, "where the node's admin.listener is")
 	asJSON := flags.Bool("json", false, "print the answer as the node gives it")
 	usage := func(w io.Writer) { fmt.Fprint(w, explainUsage, flags.FlagUsages()) }
-	err := flags.Parse(args)
+	err := flagComplaint(flags, flags.Parse(args))
 	if errors.Is(err, pflag.ErrHelp) {
 		usage(env.Stdout)
 		return 0
@@ -58,10 +63,10 @@ func explain(env Env, args []string) int {
 	case (len(words) == 1 || len(words) == 2) && words[0] == "events":
 		path, show = "/events", showEvents
 	default:
-		err = errors.New("it takes retention or compaction and a topic, config and a topic and a key, or events")
+		err = explainMisuse(words)
 	}
 	if err != nil {
-		fmt.Fprintln(env.Stderr, "quire explain:", err)
+		fmt.Fprintf(env.Stderr, "quire explain: %v\n\n", err)
 		usage(env.Stderr)
 		return 2
 	}
@@ -82,7 +87,7 @@ func explain(env Env, args []string) int {
 		body, status, err = ask()
 	}
 	if err == nil && status != http.StatusOK {
-		err = errors.New(strings.TrimSpace(string(body)))
+		err = errors.New(strings.TrimSpace(string(body)) + likeKey(string(body), query.Get("key")))
 	}
 	if err == nil && !*asJSON {
 		err = show(env.Stdout, body)
@@ -91,10 +96,42 @@ func explain(env Env, args []string) int {
 		fmt.Fprintln(env.Stderr, "quire explain:", err)
 		return 1
 	}
+	if path == "/events" && !*asJSON && strings.TrimSpace(string(body)) == "[]" {
+		fmt.Fprintln(env.Stderr, "nothing worth telling has happened yet")
+	}
 	if *asJSON {
 		_, _ = env.Stdout.Write(body)
 	}
 	return 0
+}
+
+// likeKey completes a refusal that names a key of a topic's that nobody knows.
+func likeKey(refusal, key string) string {
+	if key == "" || !strings.Contains(refusal, strconv.Quote(key)) {
+		return ""
+	}
+	near := config.Nearest(config.Topic(), key)
+	if near == "" || near == key {
+		return ""
+	}
+	return "; did you mean " + near + "?"
+}
+
+// explainMisuse says what is missing from the words of a command line, or wrong with them.
+func explainMisuse(words []string) error {
+	if len(words) > 0 {
+		switch kinds := []string{"retention", "compaction", "config", "events"}; {
+		case !slices.Contains(kinds, words[0]):
+			if near := nearestOf(kinds, words[0]); near != "" {
+				return fmt.Errorf("it does not explain %q; did you mean %s?", words[0], near)
+			}
+		case words[0] == "config" && len(words) == 2:
+			return fmt.Errorf("which key of %s, such as retention.ms?", words[1])
+		case len(words) == 1:
+			return fmt.Errorf("%s of which topic?", words[0])
+		}
+	}
+	return errors.New("it takes retention or compaction and a topic, config and a topic and a key, or events")
 }
 
 // cutPartition cuts a partition's name into topic and number.

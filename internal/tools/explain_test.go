@@ -23,6 +23,19 @@ func adminOf(t *testing.T, answers map[string]string) string {
 	return s.URL
 }
 
+func TestLikeKey(t *testing.T) {
+	for _, c := range []struct{ refusal, key, want string }{
+		{`topics have no setting "retention.msx"`, "retention.msx", "; did you mean retention.ms?"},
+		{`topics have no setting "frobnicate"`, "frobnicate", ""},
+		{`there is no topic "t"`, "retention.msx", ""},
+		{`there is no topic "t"`, "", ""},
+	} {
+		if got := likeKey(c.refusal, c.key); got != c.want {
+			t.Errorf("%s, key %q: %q, want %q", c.refusal, c.key, got, c.want)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	admin := adminOf(t, map[string]string{
 		"/explain/retention?partition=3&topic=a-b": `[{"report":{"partition":"a-b-3","cleanupPolicy":"delete","logStartOffset":0,"logEndOffset":30,"bytes":200,"clock":"the producers'","age":{"says":"a while"},
@@ -33,6 +46,7 @@ func TestExplain(t *testing.T) {
 		"/explain/config?key=k&topic=t": `{"key":"k","value":"v","source":"STATIC_BROKER_CONFIG","doc":"What it does.","otherLayers":[{"key":"log.k","value":"v","source":"STATIC_BROKER_CONFIG"},{"key":"k","value":"d","source":"DEFAULT_CONFIG"}]}`,
 		"/events?":                      `[{"at":1000,"partition":"a-0","kind":"roll","offset":7,"cause":"asked for"}]`,
 		"/events?topic=a-0":             `[]`,
+		"/events?topic=quiet":           `[]`,
 		"/events?partition=0&topic=a":   `[{"at":1000,"partition":"a-0","kind":"roll","offset":7,"cause":"asked for"}]`,
 	})
 	for _, c := range []struct {
@@ -52,7 +66,15 @@ func TestExplain(t *testing.T) {
 		{"events a-0", 0, []string{"1970-01-01 00:00:01 a-0 roll at 7: asked for"}},
 		{"retention nothing", 1, []string{"quire explain: there is no topic nothing"}},
 		{"--json config t k", 0, []string{`{"key":"k","value":"v","source":"STATIC_BROKER_CONFIG","doc":"What it does.","otherLayers":[{"key":"log.k","value":"v","source":"STATIC_BROKER_CONFIG"},{"key":"k","value":"d","source":"DEFAULT_CONFIG"}]}`}},
-		{"retention", 2, []string{"quire explain: it takes retention or compaction and a topic, config and a topic and a key, or events"}},
+		{"events quiet", 0, []string{"nothing worth telling has happened yet"}},
+		{"--json events quiet", 0, []string{"[]"}},
+		{"", 2, []string{"quire explain: it takes retention or compaction and a topic, config and a topic and a key, or events"}},
+		{"retention a b", 2, []string{"quire explain: it takes retention or compaction and a topic, config and a topic and a key, or events"}},
+		{"retention", 2, []string{"quire explain: retention of which topic?"}},
+		{"config", 2, []string{"quire explain: config of which topic?"}},
+		{"config t", 2, []string{"quire explain: which key of t, such as retention.ms?"}},
+		{"retntion a", 2, []string{"quire explain: it does not explain \"retntion\"; did you mean retention?"}},
+		{"--jsno events", 2, []string{"quire explain: unknown flag: --jsno; did you mean --json?"}},
 		{"--nonsense", 2, []string{"quire explain: unknown flag: --nonsense"}},
 		{"--help", 0, []string{"       quire explain config TOPIC KEY"}},
 	} {

@@ -37,16 +37,20 @@ Exit code: 0 shown; 1 there is no answer; 2 the command line makes no sense.
 `
 
 // askGroups runs a command that shows what a node's admin listener says of one group, or of all.
-func askGroups(env Env, args []string, name, about, path string, show func(c *ownCommand, body []byte) error) int {
+func askGroups(env Env, args []string, name, about, path string, show func(c *ownCommand, body []byte) (rows int, err error)) int {
 	own := newOwnCommand(env, name, about)
 	o, _ := config.Lookup(config.Broker(), "admin.listener")
 	admin := own.flags.String("admin-url", "http://"+o.Default, "where the node's admin.listener is")
 	asJSON := own.flags.Bool("json", false, "print the answer as the node gives it")
+	group := own.flags.String("group", "", "the group to show, as quire group reset has it; the same as its name alone")
 	words, ok, code := own.parse(args)
 	if !ok {
 		return code
 	}
 	query := url.Values{}
+	if *group != "" {
+		words = append(words, *group)
+	}
 	switch len(words) {
 	case 0:
 	case 1:
@@ -62,7 +66,13 @@ func askGroups(env Env, args []string, name, about, path string, show func(c *ow
 	case *asJSON:
 		_, err = env.Stdout.Write(body)
 	default:
-		err = show(own, body)
+		var rows int
+		rows, err = show(own, body)
+		if g := query.Get("group"); err == nil && rows == 0 && g != "" {
+			fmt.Fprintf(env.Stderr, "nothing is known of group %s: it has committed nothing, is not there, or another node coordinates it\n", g)
+		} else if err == nil && rows == 0 {
+			fmt.Fprintln(env.Stderr, "nothing is known of any group yet")
+		}
 	}
 	if err != nil {
 		return own.fail(err)
@@ -72,7 +82,7 @@ func askGroups(env Env, args []string, name, about, path string, show func(c *ow
 
 // groupLag is `quire group lag`.
 func groupLag(env Env, args []string) int {
-	return askGroups(env, args, "quire group lag", groupLagAbout, "/groups/lag", func(c *ownCommand, body []byte) error {
+	return askGroups(env, args, "quire group lag", groupLagAbout, "/groups/lag", func(c *ownCommand, body []byte) (int, error) {
 		var answer struct {
 			Complete   bool
 			Partitions []struct {
@@ -85,7 +95,7 @@ func groupLag(env Env, args []string) int {
 			}
 		}
 		if err := json.Unmarshal(body, &answer); err != nil {
-			return err
+			return 0, err
 		}
 		table := [][]string{{"GROUP", "TOPIC", "PARTITION", "COMMITTED", "LOG-START", "LAST-STABLE", "LAG", "BEHIND"}}
 		for _, p := range answer.Partitions {
@@ -101,13 +111,13 @@ func groupLag(env Env, args []string) int {
 		if !answer.Complete {
 			fmt.Fprintln(c.env.Stdout, "\nThere are more partitions than are shown.")
 		}
-		return nil
+		return len(answer.Partitions), nil
 	})
 }
 
 // groupEvents is `quire group events`.
 func groupEvents(env Env, args []string) int {
-	return askGroups(env, args, "quire group events", groupEventsAbout, "/groups/events", func(c *ownCommand, body []byte) error {
+	return askGroups(env, args, "quire group events", groupEventsAbout, "/groups/events", func(c *ownCommand, body []byte) (int, error) {
 		var answer []struct {
 			Time                                         time.Time
 			Group, Kind, Member, Instance, Cause, Client string
@@ -118,7 +128,7 @@ func groupEvents(env Env, args []string) int {
 			Position, Skipped                            int64
 		}
 		if err := json.Unmarshal(body, &answer); err != nil {
-			return err
+			return 0, err
 		}
 		for _, e := range answer {
 			line := []string{e.Time.UTC().Format("2006-01-02T15:04:05.000Z")}
@@ -143,6 +153,6 @@ func groupEvents(env Env, args []string) int {
 			}
 			fmt.Fprintln(c.env.Stdout, strings.Join(line, "  "))
 		}
-		return nil
+		return len(answer), nil
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/quire-log/quire/internal/config"
 )
 
 // What quire's own commands exit with; Kafka's tools have their own codes.
@@ -38,9 +40,32 @@ func (c *ownCommand) parse(args []string) (words []string, ok bool, code int) {
 		c.usage(c.env.Stdout)
 		return nil, false, exitGood
 	case err != nil:
-		return nil, false, c.misuse("%v", err)
+		return nil, false, c.misuse("%v", flagComplaint(c.flags, err))
 	}
 	return c.flags.Args(), true, exitGood
+}
+
+// flagComplaint adds to a complaint about an unknown flag the one that may have been meant.
+func flagComplaint(flags *pflag.FlagSet, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := nearestOf(names, unknown.GetSpecifiedName()); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
+}
+
+// nearestOf is the name most like a word, or "" when none is like enough that the guess would help.
+func nearestOf(names []string, word string) string {
+	table := make([]config.Option, len(names))
+	for i, name := range names {
+		table[i].Key = name
+	}
+	return config.Nearest(table, word)
 }
 
 func (c *ownCommand) usage(w io.Writer) {

@@ -17,7 +17,11 @@ import (
 	"github.com/quire-log/quire/internal/config"
 )
 
-const serveUsage = `Usage: quire serve [server.properties] [--override key=value]...
+const serveUsage = `Example:
+  quire serve
+  quire serve server.properties --override listeners=PLAINTEXT://127.0.0.1:19092
+
+Usage: quire serve [server.properties] [--override key=value]...
 
 Runs a node until SIGTERM or Ctrl-C, which stop it cleanly; a second one ends it at once.
 Without a file it is a whole node on ./data at 127.0.0.1:9092. The file is Kafka's own server.properties.
@@ -65,6 +69,9 @@ func Serve(env Env, args []string) int {
 			return 0
 		}
 		fmt.Fprintf(env.Stderr, "quire: %v\n", s.err)
+		if errors.Is(s.err, unix.EADDRINUSE) {
+			fmt.Fprintln(env.Stderr, "Something serves at that address already, perhaps a node: stop it, or give this one another (listeners, admin.listener), such as --override listeners=PLAINTEXT://127.0.0.1:19092")
+		}
 		return 1
 	}
 	if starting.Err() == nil {
@@ -112,13 +119,14 @@ func stop(n *quire.Node, signals <-chan os.Signal, log *slog.Logger) int {
 func serveProperties(env Env, args []string) (map[string]string, int) {
 	flags := pflag.NewFlagSet("quire serve", pflag.ContinueOnError)
 	flags.SetOutput(env.Stderr)
-	flags.Usage = func() { fmt.Fprint(env.Stderr, serveUsage, flags.FlagUsages()) }
+	flags.Usage = func() {}
 	overrides := flags.StringArray("override", nil, "set a property, whatever the file says (`key=value`; may be repeated)")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
+			fmt.Fprint(env.Stdout, serveUsage, flags.FlagUsages())
 			return nil, 0
 		}
-		fmt.Fprintf(env.Stderr, "quire serve: %v\n", err)
+		fmt.Fprintf(env.Stderr, "quire serve: %v\nquire serve --help tells more.\n", flagComplaint(flags, err))
 		return nil, 2
 	}
 	if flags.NArg() > 1 {

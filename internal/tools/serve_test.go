@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -70,13 +71,20 @@ func TestServeCommandLine(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("num.partitions=0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for _, q := range []struct {
 		args []string
 		code int
 		want string
 	}{
 		{[]string{"--help"}, 0, "Usage: quire serve"},
-		{[]string{"--nonsense"}, 2, "unknown flag: --nonsense"},
+		{[]string{"--nonsense"}, 2, "unknown flag: --nonsense\n"},
+		{[]string{"--overide", "a=b"}, 2, "unknown flag: --overide; did you mean --override?\n"},
+		{[]string{"--override", "listeners=PLAINTEXT://" + taken.Addr().String(), "--override", "admin.listener="}, 1, "Something serves at that address already"},
 		{[]string{"a", "b"}, 2, "one file of properties"},
 		{[]string{"--override", "novalue"}, 2, "key=value"},
 		{[]string{"/does/not/exist"}, 1, "no such file"},
@@ -84,7 +92,7 @@ func TestServeCommandLine(t *testing.T) {
 	} {
 		var stdout, stderr lockedBuffer
 		code := Serve(Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr}, q.args)
-		if code != q.code || !strings.Contains(stderr.String(), q.want) {
+		if code != q.code || !strings.Contains(stdout.String()+stderr.String(), q.want) {
 			t.Errorf("serve %v: %d\n%s\nwant %d and %q", q.args, code, stderr.String(), q.code, q.want)
 		}
 	}
