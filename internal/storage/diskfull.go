@@ -219,7 +219,7 @@ func (m *Manager) forecast(d *dataDir, room int64) {
 	w.fullIn, w.filling = fullIn(now.Sub(first.at), first.usable-room, room)
 	if w.filling && w.fullIn < forecastWarns && room > 0 && now.Sub(w.warned) >= time.Hour {
 		w.warned = now
-		m.log.Warn("a data directory fills up", "directory", d.path, "full_in", w.fullIn.Round(time.Minute), "bytes_left", room, "filled_by", d.growth.says())
+		m.log.Warn("a data directory fills up", "directory", d.path, "full_in", w.fullIn.Round(time.Minute), "bytes_left", room, "filled_by", d.growth.says(float64(room)/w.fullIn.Seconds()))
 	}
 }
 

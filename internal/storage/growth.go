@@ -95,16 +95,24 @@ func (m *Manager) FastestTopics(n int) []TopicGrowth {
 	return fastest(rates, n)
 }
 
-// says names the topics that fill a directory.
-func (g *growth) says() string {
+// says names what fills a disk by so many bytes a second: the topics that grow most, and what is in no log here when that is more than
+// all of them are.
+func (g *growth) says(filling float64) string {
 	rates := map[string]float64{}
 	g.rates(rates)
+	logs := 0.0
 	var said []string
 	for _, t := range fastest(rates, growthShown) {
 		said = append(said, fmt.Sprintf("%s %s an hour", t.Topic, roundBytes(t.BytesPerSecond*3600)))
 	}
-	if said == nil {
+	for _, rate := range rates {
+		logs += max(rate, 0)
+	}
+	switch {
+	case said == nil:
 		return "not these topics"
+	case logs < filling/2:
+		return fmt.Sprintf("what is not in these topics %s an hour, %s", roundBytes((filling-logs)*3600), strings.Join(said, ", "))
 	}
 	return strings.Join(said, ", ")
 }
