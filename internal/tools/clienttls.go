@@ -6,9 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Values of security.protocol.
@@ -102,6 +105,10 @@ func (c secureConn) Read(p []byte) (int, error) {
 const sslAuthentication = kafkaErrors + "SslAuthenticationException"
 
 func handshakeFailure(err error) error {
+	_, otherTongue := errors.AsType[tls.RecordHeaderError](err)
+	if otherTongue || errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+		err = fmt.Errorf("%w: the broker ended the handshake, or speaks no TLS at this port; is security.protocol what this listener speaks?", err)
+	}
 	return throw(sslAuthentication, "SSL handshake failed").because(err)
 }
 

@@ -192,6 +192,7 @@ func TestClientTLS(t *testing.T) {
 		{"not trusted, without a look at the name", open, "ssl.endpoint.identification.algorithm=\nssl.truststore.type=PEM\nssl.truststore.certificates=" + line(pemOf("CERTIFICATE", other.cert.Raw)), "SslAuthenticationException: SSL handshake failed"},
 		{"nobody the system trusts", open, "", "SslAuthenticationException: SSL handshake failed"},
 		{"no certificate where one is asked for", closed, trust, "SSL handshake failed"},
+		{"a listener without TLS", quiretest.Start(t).Addr(), trust, "is security.protocol what this listener speaks?"},
 		{"a store in the old form", open, "ssl.truststore.location=" + jks, "keytool -importkeystore -srckeystore " + jks + " -destkeystore " + jks + ".p12 -deststoretype PKCS12"},
 		{"a store that is not there", open, "ssl.truststore.type=PEM\nssl.truststore.location=" + dir + "/none", "Failed to load SSL keystore " + dir + "/none of type PEM"},
 		{"a wrong password", open, "ssl.truststore.password=wrong\nssl.truststore.location=" + dir + "/ca.p12", "Failed to load SSL keystore " + dir + "/ca.p12 of type JKS"},
