@@ -139,6 +139,9 @@ func (r *liveReset) run(execute bool, timeout time.Duration) error {
 		return err
 	}
 	rows, err := r.resetPlan(r.id, commits)
+	if err != nil && isKafkaError(err, kerr.UnknownTopicOrPartition) {
+		return fmt.Errorf("there is no such topic or partition (kafka-topics --list shows which there are): %s", plainText(err))
+	}
 	if err != nil {
 		return err
 	}

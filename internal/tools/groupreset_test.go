@@ -316,7 +316,12 @@ func TestGroupResetWays(t *testing.T) {
 			t.Errorf("%v: code %d, %s", args, code, complaint)
 		}
 	}
-	if code, _, complaint := quire1(t, "group", "reset", "--bootstrap-server", n.Addr(), "--group", "g", "--topic", "nowhere", "--to-latest"); code != 1 || complaint == "" {
+	if code, _, complaint := quire1(t, "group", "reset", "--bootstrap-server", n.Addr(), "--group", "g", "--topic", "nowhere", "--to-latest"); code != 1 ||
+		!strings.Contains(complaint, "there is no such topic or partition") || strings.Contains(complaint, "Exception") {
 		t.Errorf("a topic that is not there: code %d, %s", code, complaint)
+	}
+	if code, _, complaint := quire1(t, "group", "reset", "--bootstrap-server", n.Addr(), "--group", "g", "--topic", "orders", "--to-datetime", "yesterday"); code != 1 ||
+		!strings.HasPrefix(complaint, "quire group reset: Error parsing timestamp.") {
+		t.Errorf("no time: code %d, %s", code, complaint)
 	}
 }

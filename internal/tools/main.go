@@ -197,7 +197,13 @@ func nearest(name string) string {
 	return near[0]
 }
 
-func help(env Env, _ []string) int {
+// help lists the commands; with a command's name it is that command's --help.
+func help(env Env, args []string) int {
+	if len(args) > 0 && args[0] != "help" {
+		if c, ok := lookup(args[0]); ok {
+			return c.run(env, append(slices.Clone(args[1:]), "--help"))
+		}
+	}
 	fmt.Fprint(env.Stdout, "Quire is a Kafka broker and Kafka's command-line tools in one program.\n\n  quire COMMAND [ARGUMENT...]\n\nCommands:\n")
 	all := commands()
 	width := 0
@@ -211,12 +217,25 @@ func help(env Env, _ []string) int {
 	return 0
 }
 
+const linkAbout = `Example:
+  quire link ~/quire-bin && export PATH=~/quire-bin:$PATH
+
+Usage: quire link DIR
+
+Makes links to this program by the names of Kafka's scripts, with and without .sh, in a directory of theirs.
+`
+
 // link makes a symbolic link to this program for each of Kafka's tools, with and without .sh. Links that are there are
 // made anew; what is not a link is left alone and reported.
 func link(env Env, args []string) int {
 	if len(args) != 1 || looksLikeOption(args[0]) {
-		fmt.Fprintln(env.Stderr, "usage: quire link DIR")
-		return 2
+		asked := len(args) == 1 && (args[0] == "--help" || args[0] == "-h")
+		if asked {
+			fmt.Fprint(env.Stdout, linkAbout)
+			return exitGood
+		}
+		fmt.Fprint(env.Stderr, "quire link: which directory?\n\n", linkAbout)
+		return exitMisuse
 	}
 	self, err := os.Executable()
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -84,6 +85,12 @@ func (c *ownCommand) misuse(format string, a ...any) int {
 
 // fail tells why there is no answer, and returns the exit code.
 func (c *ownCommand) fail(err error) int {
-	fmt.Fprintf(c.env.Stderr, "%s: %v\n", c.name, err)
+	fmt.Fprintf(c.env.Stderr, "%s: %s\n", c.name, plainText(err))
 	return exitBad
 }
+
+// exceptionClasses begin the texts of Kafka's tools.
+var exceptionClasses = regexp.MustCompile(`^(?:(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): )+`)
+
+// plainText is an error's text without classes of exceptions: quire's own commands tell nobody of Java.
+func plainText(err error) string { return exceptionClasses.ReplaceAllString(err.Error(), "") }

@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,41 @@ func TestVersion(t *testing.T) {
 	var v map[string]any
 	if code := quireVersion(env, []string{"--json"}); code != 0 || json.Unmarshal(out.Bytes(), &v) != nil || v["kafka"] != "4.3.1" || v["version"] == "" {
 		t.Errorf("code %d, printed %q", code, out.String())
+	}
+}
+
+// A command's help is found from either side, and link's exit code says whether it was asked for.
+func TestHelpOfCommands(t *testing.T) {
+	for _, c := range []struct {
+		args, want string
+		code       int
+	}{
+		{"help", "Commands:\n", exitGood},
+		{"help help", "Commands:\n", exitGood},
+		{"help nothing", "Commands:\n", exitGood},
+		{"help serve", "Usage: quire serve", exitGood},
+		{"help group lag", "Usage: quire group lag", exitGood},
+		{"help kafka-topics.sh", "--bootstrap-server", 1},
+		{"help link", "Usage: quire link DIR", exitGood},
+		{"link --help", "Usage: quire link DIR", exitGood},
+		{"link", "quire link: which directory?", exitMisuse},
+	} {
+		var out bytes.Buffer
+		if code := Main(append([]string{"quire"}, strings.Fields(c.args)...), strings.NewReader(""), &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: code %d, printed\n%s", c.args, code, out.String())
+		}
+	}
+}
+
+func TestPlainText(t *testing.T) {
+	for text, want := range map[string]string{
+		"java.lang.RuntimeException: java.text.ParseException: Error parsing timestamp.": "Error parsing timestamp.",
+		"org.apache.kafka.common.errors.TimeoutException":                                "org.apache.kafka.common.errors.TimeoutException",
+		"open server.properties: no such file":                                           "open server.properties: no such file",
+	} {
+		if got := plainText(errors.New(text)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
 	}
 }
 
