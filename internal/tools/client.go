@@ -134,7 +134,8 @@ func (d *dialWatch) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ 
 		return
 	}
 	var dialed *net.OpError
-	if !errors.As(err, &dialed) || errors.Is(err, context.Canceled) { // given up by us
+	refused := isHandshakeFailure(err)
+	if !refused && !errors.As(err, &dialed) || errors.Is(err, context.Canceled) { // given up by us
 		return
 	}
 	d.mu.Lock()
@@ -147,8 +148,12 @@ func (d *dialWatch) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ 
 	if node < 0 {
 		node = -1 // a seed; franz-go numbers them downwards
 	}
-	logLine(d.stderr, "WARN", fmt.Sprintf("[%s clientId=%s] Connection to node %d (/%s) could not be established. Node may not be available.",
-		d.kind, d.clientID, node, net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port))), "org.apache.kafka.clients.NetworkClient", nil)
+	level, what := "WARN", "could not be established. Node may not be available."
+	if refused {
+		level, what = "ERROR", "failed authentication due to: "+asJava(err).text()
+	}
+	logLine(d.stderr, level, fmt.Sprintf("[%s clientId=%s] Connection to node %d (/%s) %s", d.kind, d.clientID, node, net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), what),
+		"org.apache.kafka.clients.NetworkClient", nil)
 }
 
 // call sends a request until it is answered, or default.api.timeout.ms is over. name is what Java calls it.

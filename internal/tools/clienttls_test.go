@@ -187,7 +187,7 @@ func TestClientTLS(t *testing.T) {
 		{"keystore in PKCS12", closed, trust + "ssl.keystore.password=store-secret\nssl.keystore.location=" + write("client.p12", key12), ""},
 		{"another host's certificate, which does not matter", elsewhere, trust + "ssl.endpoint.identification.algorithm=", ""},
 
-		{"another host's certificate", elsewhere, trust, "SslAuthenticationException: SSL handshake failed"},
+		{"another host's certificate", elsewhere, trust, "failed authentication due to: SSL handshake failed"},
 		{"an authority that is not trusted", open, "ssl.truststore.type=PEM\nssl.truststore.certificates=" + line(pemOf("CERTIFICATE", other.cert.Raw)), "SslAuthenticationException: SSL handshake failed"},
 		{"not trusted, without a look at the name", open, "ssl.endpoint.identification.algorithm=\nssl.truststore.type=PEM\nssl.truststore.certificates=" + line(pemOf("CERTIFICATE", other.cert.Raw)), "SslAuthenticationException: SSL handshake failed"},
 		{"nobody the system trusts", open, "", "SslAuthenticationException: SSL handshake failed"},
