@@ -95,7 +95,8 @@ func (n *Node) mechanism(l *listener, name string) (auth.Mechanism, error) {
 	switch name {
 	case "PLAIN":
 		if !configured {
-			return nil, fmt.Errorf("listener %s: PLAIN is among sasl.enabled.mechanisms, but %s, which names its users, is not set", l.name, key)
+			return nil, fmt.Errorf("listener %s: PLAIN is among sasl.enabled.mechanisms, but %s, which names its users, is not set; "+
+				`it can be org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";`, l.name, key)
 		}
 		users, err := auth.PlainUsers(jaas)
 		if err != nil {

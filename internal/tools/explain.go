@@ -153,7 +153,7 @@ func askAdmin(base, path string, query url.Values) ([]byte, int, error) {
 	client := http.Client{Timeout: 30 * time.Second}
 	resp, err := client.Get(strings.TrimSuffix(base, "/") + path + "?" + query.Encode())
 	if err != nil {
-		return nil, 0, fmt.Errorf("the node cannot be asked (is --admin-url its admin.listener?): %w", err)
+		return nil, 0, fmt.Errorf("the node cannot be asked (does it run, and is --admin-url its admin.listener?): %w", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, explainAnswerMax))

@@ -69,6 +69,9 @@ func Serve(env Env, args []string) int {
 			return 0
 		}
 		fmt.Fprintf(env.Stderr, "quire: %v\n", s.err)
+		if _, invalid := errors.AsType[*config.InvalidError](s.err); invalid {
+			fmt.Fprintln(env.Stderr, "quire config check FILE shows all that is wrong in a file.")
+		}
 		if errors.Is(s.err, unix.EADDRINUSE) {
 			fmt.Fprintln(env.Stderr, "Something serves at that address already, perhaps a node: stop it, or give this one another (listeners, admin.listener), such as --override listeners=PLAINTEXT://127.0.0.1:19092")
 		}

@@ -89,6 +89,7 @@ func TestServeCommandLine(t *testing.T) {
 		{[]string{"--override", "novalue"}, 2, "key=value"},
 		{[]string{"/does/not/exist"}, 1, "no such file"},
 		{[]string{bad}, 1, "num.partitions"},
+		{[]string{bad}, 1, "quire config check FILE"},
 	} {
 		var stdout, stderr lockedBuffer
 		code := Serve(Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr}, q.args)
