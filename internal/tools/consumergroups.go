@@ -23,6 +23,9 @@ const missingColumn = "-"
 // groupActions are the options of which there must be exactly one.
 var groupActions = []string{"list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex"}
 
+// resetWaysChecked are resetWays in the order in which Kafka's tools look for two of them.
+var resetWaysChecked = []string{"to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "shift-by", "from-file"}
+
 // resetWays are the options that say where --reset-offsets moves a group to, sorted.
 var resetWays = []string{"by-duration", "from-file", "shift-by", "to-current", "to-datetime", "to-earliest", "to-latest", "to-offset"}
 
@@ -143,6 +146,28 @@ func groupOptionsAvailable(set *joptSet) error {
 	return &joptError{"UnavailableOptionException", "Option(s) [" + strings.Join(stray, ", ") + "] are unavailable given other options on the command line"}
 }
 
+// checkGroupViews checks what --describe is to show of which groups; scopes are the options that name them, as the tool lists them.
+func checkGroupViews(set *joptSet, scopes string) error {
+	if !set.has("describe") {
+		return nil
+	}
+	views := 0
+	for _, view := range []string{"members", "offsets", "state"} {
+		if set.has(view) {
+			views++
+		}
+	}
+	switch {
+	case !set.has("group") && !set.has("all-groups"):
+		return set.parser.usage("Option [describe] takes one of these options: %s", scopes)
+	case views > 1:
+		return set.parser.usage("Option [describe] takes at most one of these options: [members], [offsets], [state]")
+	case len(set.all("state")) > 0:
+		return set.parser.usage("Option [describe] does not take a value for [state]")
+	}
+	return nil
+}
+
 func checkConsumerGroups(env Env, set *joptSet) error {
 	usage := set.parser.usage
 	scoped := set.has("group") || set.has("all-groups")
@@ -151,21 +176,8 @@ func checkConsumerGroups(env Env, set *joptSet) error {
 			return err
 		}
 	}
-	if set.has("describe") {
-		views := 0
-		for _, view := range []string{"members", "offsets", "state"} {
-			if set.has(view) {
-				views++
-			}
-		}
-		switch {
-		case !scoped:
-			return usage("Option [describe] takes one of these options: [group], [all-groups]")
-		case views > 1:
-			return usage("Option [describe] takes at most one of these options: [members], [offsets], [state]")
-		case len(set.all("state")) > 0:
-			return usage("Option [describe] does not take a value for [state]")
-		}
+	if err := checkGroupViews(set, "[group], [all-groups]"); err != nil {
+		return err
 	}
 	if set.has("delete") {
 		switch {
@@ -188,10 +200,8 @@ func checkConsumerGroups(env Env, set *joptSet) error {
 		if !scoped {
 			return usage("Option [reset-offsets] takes one of these options: [group], [all-groups]")
 		}
-		for _, way := range []string{"to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "shift-by", "from-file"} {
-			if err := set.conflict(way, slices.DeleteFunc(slices.Clone(resetWays), func(other string) bool { return other == way })...); err != nil {
-				return err
-			}
+		if err := set.alternatives(resetWaysChecked...); err != nil {
+			return err
 		}
 	}
 	if err := set.conflict("group", "all-groups", "list"); err != nil {
@@ -204,32 +214,11 @@ func runConsumerGroups(env Env, set *joptSet) error {
 	if set.has("validate-regex") {
 		return validateRegex(env, set)
 	}
-	props := clientConfig{}
-	path, ok, err := set.text("command-config")
+	c, err := newGroupsCommand(env, set)
 	if err != nil {
 		return err
 	}
-	if ok {
-		if props, err = loadProperties(path); err != nil {
-			return runtimeException(err)
-		}
-	}
-	servers, _, err := set.text("bootstrap-server")
-	if err != nil {
-		return err
-	}
-	props["bootstrap.servers"] = servers
-	client, err := newAdmin(env, props, "adminclient-1")
-	if err != nil {
-		return err
-	}
-	defer client.close()
-	timeout, _, err := set.number("timeout")
-	if err != nil {
-		return err
-	}
-	client.apiTimeout = time.Duration(int32(timeout)) * time.Millisecond
-	c := &groupsCommand{client, env, set}
+	defer c.close()
 	switch {
 	case set.has("list"):
 		return c.list()
@@ -241,6 +230,25 @@ func runConsumerGroups(env Env, set *joptSet) error {
 		return c.reset()
 	}
 	return c.deleteOffsets()
+}
+
+// newGroupsCommand makes a client of the options that the tools of groups have in common. Whoever called it closes it.
+func newGroupsCommand(env Env, set *joptSet) (*groupsCommand, error) {
+	if path, ok, err := set.text("command-config"); err == nil && ok {
+		if _, err := loadProperties(path); err != nil {
+			return nil, runtimeException(err)
+		}
+	}
+	timeout, _, err := set.number("timeout")
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientOf(env, set, "adminclient-1")
+	if err != nil {
+		return nil, err
+	}
+	client.apiTimeout = time.Duration(int32(timeout)) * time.Millisecond
+	return &groupsCommand{client, env, set}, nil
 }
 
 // validateRegex judges an expression as the broker's RE2 does, which speaks as Go's.
@@ -287,7 +295,7 @@ func (a *admin) listGroups(req *kmsg.ListGroupsRequest) ([]kmsg.ListGroupsRespon
 	resp, err := call[*kmsg.ListGroupsResponse](a, "listGroups", req)
 	if err != nil {
 		if !a.dial.reached.Load() {
-			err = throw(kafkaException, "Failed to find brokers to send ListGroups")
+			err = throw(kafkaException, "Failed to find brokers to send ListGroups").because(noNode("findAllBrokers"))
 		}
 		return nil, err
 	}
@@ -313,11 +321,12 @@ func groupTypeName(typ string) string {
 // words reads the value of --state or --type, as the protocol spells its words. Nil: none.
 func (c *groupsCommand) words(option, complaint string, valid []string) ([]string, error) {
 	text, ok, err := c.set.text(option)
-	if err != nil || !ok || text == "" {
+	list := strings.TrimRight(text, ",") // what String.split looks at
+	if err != nil || !ok || list == "" {
 		return nil, err
 	}
 	var words []string
-	for word := range strings.SplitSeq(text, ",") {
+	for word := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(valid, func(v string) bool { return strings.EqualFold(v, strings.TrimSpace(word)) })
 		if i < 0 {
 			return nil, throw(illegalArgument, fmt.Sprintf("Invalid %s list '%s'. Valid %s are: %s", complaint, text, option+"s", strings.Join(valid, ", ")))
@@ -392,38 +401,49 @@ func (c *groupsCommand) delete() error {
 		return err
 	}
 	javaMapOrder(ids, javaHash, javaMapCapacity)
-	return c.deleteGroups("consumer", "deleteConsumerGroups", ids, map[string]*javaError{})
+	failed := map[string]*javaError{}
+	deleted, err := c.deleteGroups("deleteConsumerGroups", ids, failed)
+	if err == nil {
+		c.tellDeleted("consumer", "", ids, deleted, failed)
+	}
+	return err
 }
 
-// deleteGroups deletes groups, but for those of which it is known already that it fails, and says of each what became of it.
-func (c *groupsCommand) deleteGroups(kind, name string, ids []string, failed map[string]*javaError) error {
+// deleteGroups deletes groups, but for those of which it is known already that it fails, and notes what fails. It returns those that
+// were deleted.
+func (a *admin) deleteGroups(name string, ids []string, failed map[string]*javaError) ([]string, error) {
 	spared := func(id string) bool { return failed[id] != nil }
 	req := kmsg.NewPtrDeleteGroupsRequest()
 	req.Groups = slices.DeleteFunc(slices.Clone(ids), spared)
-	if len(req.Groups) > 0 {
-		resp, err := call[*kmsg.DeleteGroupsResponse](c.admin, name, req)
-		if err != nil {
-			return runtimeException(err)
-		}
-		for _, g := range resp.Groups {
-			if e := brokerError(g.ErrorCode, g.ErrorMessage); e != nil {
-				failed[g.Group] = e
-			}
+	if len(req.Groups) == 0 {
+		return nil, nil
+	}
+	resp, err := call[*kmsg.DeleteGroupsResponse](a, name, req)
+	if err != nil {
+		return nil, runtimeException(err)
+	}
+	for _, g := range resp.Groups {
+		if e := brokerError(g.ErrorCode, g.ErrorMessage); e != nil {
+			failed[g.Group] = e
 		}
 	}
-	deleted := slices.DeleteFunc(slices.Clone(ids), spared)
+	return slices.DeleteFunc(slices.Clone(ids), spared), nil
+}
+
+// tellDeleted says of each group what became of it. kind is how the tool calls its groups, end how it ends a sentence.
+func (c *groupsCommand) tellDeleted(kind, end string, ids, deleted []string, failed map[string]*javaError) {
+	out := c.env.Stdout
 	if len(failed) == 0 {
-		fmt.Fprintf(c.env.Stdout, "Deletion of requested %s groups ('%s') was successful.\n", kind, strings.Join(deleted, "', '"))
-		return nil
+		fmt.Fprintf(out, "Deletion of requested %s groups ('%s') was successful.\n", kind, strings.Join(deleted, "', '"))
+		return
 	}
 	printGroupError(c.env, "Deletion of some "+kind+" groups failed:")
 	for _, id := range ids {
 		if e := failed[id]; e != nil {
-			fmt.Fprintf(c.env.Stdout, "* Group '%s' could not be deleted due to: %s\n", id, e)
+			fmt.Fprintf(out, "* Group '%s' could not be deleted due to: %s\n", id, e)
 		}
 	}
 	if len(deleted) > 0 {
-		fmt.Fprintf(c.env.Stdout, "\nThese %s groups were deleted successfully: '%s'\n", kind, strings.Join(deleted, "', '"))
+		fmt.Fprintf(out, "\nThese %s groups were deleted successfully: '%s'%s\n", kind, strings.Join(deleted, "', '"), end)
 	}
-	return nil
 }

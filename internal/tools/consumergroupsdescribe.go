@@ -20,6 +20,9 @@ type groupPartition struct {
 
 func (p groupPartition) String() string { return partitionName(p.topic, p.partition) }
 
+// javaHash is TopicPartition.hashCode.
+func (p groupPartition) javaHash() uint32 { return 31*(31+uint32(p.partition)) + javaHash(p.topic) }
+
 func comparePartitions(a, b groupPartition) int {
 	return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
 }
@@ -27,7 +30,7 @@ func comparePartitions(a, b groupPartition) int {
 // A consumerGroup is what a coordinator says of a group, of either protocol. Epochs are nil in a classic one.
 type consumerGroup struct {
 	id, state, assignor    string
-	coordinator            string // HOST:PORT  (ID)
+	coordinator            groupCoordinator
 	epoch, assignmentEpoch *int32
 	members                []groupMember
 }
@@ -50,7 +53,7 @@ func (a *admin) groupOf(id string) (*consumerGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.coordinator, err = a.coordinatorOf(id)
+	g.coordinator, err = a.coordinatorOf("findCoordinator", id)
 	return g, err
 }
 
@@ -76,7 +79,7 @@ func (a *admin) newGroupOf(id string) (*consumerGroup, error) {
 		return nil, nil
 	default:
 		if r.ErrorCode != kerr.GroupAuthorizationFailed.Code {
-			a.logUnexpected("ConsumerGroupDescribe", id, r.ErrorCode)
+			a.logUnexpected("DescribeConsumerGroupsHandler", fmt.Sprintf("`ConsumerGroupDescribe` request for group id %s failed due to unexpected error %s.", id, errorName(r.ErrorCode)))
 		}
 		return nil, brokerError(r.ErrorCode, r.ErrorMessage)
 	}
@@ -94,13 +97,16 @@ func (a *admin) newGroupOf(id string) (*consumerGroup, error) {
 }
 
 // logUnexpected notes an error that Java's client did not reckon with.
-func (a *admin) logUnexpected(request, group string, code int16) {
-	name := fmt.Sprint(code)
+func (a *admin) logUnexpected(handler, message string) {
+	logLine(a.dial.stderr, "ERROR", "[AdminClient clientId=adminclient-1] "+message, "org.apache.kafka.clients.admin.internals."+handler, nil)
+}
+
+// errorName is the protocol's name for an error code.
+func errorName(code int16) string {
 	if e := kerr.TypedErrorForCode(code); e != nil {
-		name = e.Message
+		return e.Message
 	}
-	logLine(a.dial.stderr, "ERROR", fmt.Sprintf("[AdminClient clientId=adminclient-1] `%s` request for group id %s failed due to unexpected error %s.", request, group, name),
-		"org.apache.kafka.clients.admin.internals.DescribeConsumerGroupsHandler", nil)
+	return fmt.Sprint(code)
 }
 
 func partitionsOf(assignment kmsg.Assignment) []groupPartition {
@@ -148,17 +154,27 @@ func (a *admin) classicGroupOf(id string) (*consumerGroup, error) {
 	return g, nil
 }
 
-func (a *admin) coordinatorOf(group string) (string, error) {
+// A groupCoordinator is the broker that keeps a group.
+type groupCoordinator struct {
+	host     string
+	port, id int32
+}
+
+// String is how the tables of consumers and share groups show it.
+func (c groupCoordinator) String() string { return fmt.Sprintf("%s:%d  (%d)", c.host, c.port, c.id) }
+
+// coordinatorOf asks who keeps a group; name is what Java calls that.
+func (a *admin) coordinatorOf(name, group string) (groupCoordinator, error) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKeys = []string{group}
-	resp, err := call[*kmsg.FindCoordinatorResponse](a, "findCoordinator", req)
+	resp, err := call[*kmsg.FindCoordinatorResponse](a, name, req)
 	if err != nil {
-		return "", err
+		return groupCoordinator{}, err
 	}
 	for _, c := range resp.Coordinators {
-		return fmt.Sprintf("%s:%d  (%d)", c.Host, c.Port, c.NodeID), brokerErrorOrNil(c.ErrorCode, c.ErrorMessage)
+		return groupCoordinator{c.Host, c.Port, c.NodeID}, brokerErrorOrNil(c.ErrorCode, c.ErrorMessage)
 	}
-	return fmt.Sprintf("%s:%d  (%d)", resp.Host, resp.Port, resp.NodeID), brokerErrorOrNil(resp.ErrorCode, resp.ErrorMessage)
+	return groupCoordinator{resp.Host, resp.Port, resp.NodeID}, brokerErrorOrNil(resp.ErrorCode, resp.ErrorMessage)
 }
 
 // brokerErrorOrNil is brokerError as an error, whose nil is nil.
@@ -439,5 +455,5 @@ func (g *consumerGroup) printState(w io.Writer, verbose bool) {
 		{title: "GROUP", width: minColumn}, {title: "COORDINATOR (ID)", width: 25}, {title: "ASSIGNMENT-STRATEGY", width: 20, fixed: true},
 		{title: "STATE", width: 20, fixed: true}, {title: "GROUP-EPOCH", width: 15, fixed: true, hidden: !verbose},
 		{title: "TARGET-ASSIGNMENT-EPOCH", width: 25, fixed: true, hidden: !verbose}, {title: "#MEMBERS"},
-	}, [][]string{{g.id, g.coordinator, cmp.Or(g.assignor, missingColumn), g.state, orMissing(g.epoch), orMissing(g.assignmentEpoch), strconv.Itoa(len(g.members))}})
+	}, [][]string{{g.id, g.coordinator.String(), cmp.Or(g.assignor, missingColumn), g.state, orMissing(g.epoch), orMissing(g.assignmentEpoch), strconv.Itoa(len(g.members))}})
 }

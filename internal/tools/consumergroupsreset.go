@@ -68,19 +68,24 @@ func (c *groupsCommand) printResets(ids []string, moved map[string][]resetRow) {
 		fmt.Fprintln(c.env.Stdout)
 		return
 	}
-	var rows [][]string
-	for _, id := range ids {
-		for _, r := range moved[id] {
-			rows = append(rows, []string{id, r.topic, strconv.Itoa(int(r.partition)), strconv.FormatInt(r.offset, 10)})
-		}
-	}
 	width := minColumn
 	for _, id := range ids { // those too that go nowhere
 		width = max(width, len(id))
 	}
 	printGroupTable(c.env.Stdout, []groupColumn{
 		{title: "GROUP", width: width}, {title: "TOPIC", width: minColumn}, {title: "PARTITION", width: 10, fixed: true}, {title: "NEW-OFFSET"},
-	}, rows)
+	}, resetCells(ids, moved))
+}
+
+// resetCells are the lines of a table of resets.
+func resetCells(ids []string, moved map[string][]resetRow) [][]string {
+	var rows [][]string
+	for _, id := range ids {
+		for _, r := range moved[id] {
+			rows = append(rows, []string{id, r.topic, strconv.Itoa(int(r.partition)), strconv.FormatInt(r.offset, 10)})
+		}
+	}
+	return rows
 }
 
 // resetGroup finds out where a group goes, and moves it there with --execute.
@@ -101,7 +106,7 @@ func (c *groupsCommand) resetGroup(id string) ([]resetRow, error) {
 	return rows, nil
 }
 
-// resetPlan finds out where a group goes that has committed such offsets, by partition.
+// resetPlan finds out where a group goes that has committed such offsets, in the order of a hash map.
 func (c *groupsCommand) resetPlan(id string, commits []committed) (_ []resetRow, err error) {
 	var partitions []groupPartition
 	switch {
@@ -110,23 +115,20 @@ func (c *groupsCommand) resetPlan(id string, commits []committed) (_ []resetRow,
 			partitions = append(partitions, commit.groupPartition)
 		}
 	case c.set.has("topic"):
-		if partitions, err = c.partitionsToReset(); err != nil {
+		if partitions, err = c.partitionsToReset("topic"); err != nil {
 			return nil, err
 		}
 	case !c.set.has("from-file"):
 		return nil, c.set.parser.usage("One of the reset scopes should be defined: --all-topics, --topic.")
 	}
 	rows, err := c.resetTo(id, partitions, commits)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(rows, compareResets)
-	return rows, nil
+	javaMapOrder(rows, resetRow.javaHash, javaMapCapacity)
+	return rows, err
 }
 
-// topicPartitions reads --topic options, TOPIC or TOPIC:0,1. Those without partitions are told apart.
-func (c *groupsCommand) topicPartitions() (named []groupPartition, whole []string, err error) {
-	for _, arg := range c.set.all("topic") {
+// topicPartitions reads the values of an option, TOPIC or TOPIC:0,1. Those without partitions are told apart.
+func (c *groupsCommand) topicPartitions(option string) (named []groupPartition, whole []string, err error) {
+	for _, arg := range c.set.all(option) {
 		topic, list, ok := strings.Cut(arg, ":")
 		if !ok {
 			if !slices.Contains(whole, arg) {
@@ -150,24 +152,25 @@ func (c *groupsCommand) topicPartitions() (named []groupPartition, whole []strin
 	return named, whole, nil
 }
 
-// partitionsToReset are the partitions that --topic names, all of which must be there and have a leader.
-func (c *groupsCommand) partitionsToReset() ([]groupPartition, error) {
-	named, whole, err := c.topicPartitions()
+// partitionsToReset are the partitions that an option names, all of which must be there and have a leader.
+func (c *groupsCommand) partitionsToReset(option string) ([]groupPartition, error) {
+	named, whole, err := c.topicPartitions(option)
 	if err != nil {
 		return nil, err
 	}
 	topics := slices.Clone(whole)
-	for _, p := range named {
-		if !slices.Contains(topics, p.topic) {
-			topics = append(topics, p.topic)
+	for _, topic := range topicsIn(named) {
+		if !slices.Contains(topics, topic) {
+			topics = append(topics, topic)
 		}
 	}
 	resp, err := c.metadata("describeTopics", topics)
 	if err != nil {
 		return nil, err
 	}
+	javaMapOrder(resp.Topics, func(t kmsg.MetadataResponseTopic) uint32 { return javaHash(*t.Topic) }, javaMapCapacity)
 	leader := map[groupPartition]int32{}
-	all := slices.Clone(named)
+	var all []groupPartition
 	for _, t := range resp.Topics {
 		if e := brokerError(t.ErrorCode, nil); e != nil {
 			return nil, e
@@ -180,6 +183,7 @@ func (c *groupsCommand) partitionsToReset() ([]groupPartition, error) {
 			}
 		}
 	}
+	all = append(all, named...)
 	var unknown, leaderless []string
 	for _, p := range all {
 		switch l, known := leader[p]; {
@@ -204,16 +208,20 @@ func (c *groupsCommand) resetTo(id string, partitions []groupPartition, commits 
 	for _, commit := range commits {
 		has[commit.groupPartition] = commit.offset
 	}
+	javaMapOrder(partitions, groupPartition.javaHash, javaMapCapacity)
 	switch {
 	case c.set.has("to-offset"), c.set.has("shift-by"):
-		n, _, err := c.set.number("to-offset")
+		way := "to-offset"
+		if c.set.has("shift-by") {
+			way = "shift-by"
+		}
+		text, err := c.set.resetValue(way)
 		if err != nil {
 			return nil, err
 		}
-		if c.set.has("shift-by") {
-			if n, _, err = c.set.number("shift-by"); err != nil {
-				return nil, err
-			}
+		n, err := javaInt(text, 64)
+		if err != nil {
+			return nil, err
 		}
 		rows := make([]resetRow, len(partitions))
 		for i, p := range partitions {
@@ -256,7 +264,7 @@ func (c *groupsCommand) resetTo(id string, partitions []groupPartition, commits 
 	return nil, c.set.parser.usage("Option '[reset-offsets]' requires one of the following scenarios: [%s]", strings.Join(ways, ", "))
 }
 
-// walk is how kafka-consumer-groups and kafka-share-groups reset.
+// walk is how the tools of groups reset.
 func (c *groupsCommand) walk() *resetWalk {
 	return &resetWalk{
 		admin: c.admin,
@@ -282,7 +290,7 @@ func (c *groupsCommand) timeToReset() (when int64, ok bool, err error) {
 
 // resetFromFile reads a plan: TOPIC,PARTITION,OFFSET for one group, GROUP,TOPIC,PARTITION,OFFSET for several.
 func (c *groupsCommand) resetFromFile(id string) ([]resetRow, error) {
-	path, _, err := c.set.text("from-file")
+	path, err := c.set.resetValue("from-file")
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +303,7 @@ func (c *groupsCommand) resetFromFile(id string) ([]resetRow, error) {
 	reader.TrimLeadingSpace = true
 	var rows []resetRow
 	grouped, found := len(c.set.all("group")) != 1, false
+	var complaint *javaError // of a plan that does not have the shorter form
 	for first := true; ; first = false {
 		fields, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -304,23 +313,23 @@ func (c *groupsCommand) resetFromFile(id string) ([]resetRow, error) {
 			return nil, throw("java.lang.RuntimeException", err.Error())
 		}
 		if first {
-			if complaint := notAnInt(fields, 1); complaint != nil {
+			if complaint = cmp.Or(notAnInt(fields, 1), notAnInt(fields, 2)); complaint != nil {
 				grouped = true
-				// Kafka's tool reads the plan twice, and complains each time that it does not have the shorter form.
-				fmt.Fprintf(c.env.Stderr, "%s\n%s\n", complaint, complaint)
+				fmt.Fprintln(c.env.Stderr, complaint)
 			}
 		}
 		owner := id
 		if grouped {
 			owner, fields = fields[0], fields[1:]
 		}
-		if complaint := cmp.Or(notAnInt(fields, 1), notAnInt(fields, 2)); complaint != nil {
-			return nil, runtimeException(complaint)
+		if wrong := cmp.Or(notAnInt(fields, 1), notAnInt(fields, 2)); wrong != nil {
+			return nil, runtimeException(wrong)
 		}
 		if owner != id {
 			continue
 		}
 		found = true
+		fields = append(fields, make([]string, 3)...) // of a short line the rest is null, which is 0
 		partition, _ := strconv.ParseInt(fields[1], 10, 32)
 		offset, _ := strconv.ParseInt(fields[2], 10, 64)
 		row := resetRow{groupPartition{fields[0], int32(partition)}, offset}
@@ -330,10 +339,14 @@ func (c *groupsCommand) resetFromFile(id string) ([]resetRow, error) {
 			rows = append(rows, row)
 		}
 	}
+	if complaint != nil {
+		fmt.Fprintln(c.env.Stderr, complaint) // Kafka's tool reads the plan twice
+	}
 	if !found {
 		printGroupError(c.env, "No reset plan for group "+id+" found")
 		return nil, nil
 	}
+	javaMapOrder(rows, resetRow.javaHash, javaMapCapacity)
 	return c.walk().within(rows)
 }
 
@@ -345,7 +358,7 @@ func notAnInt(fields []string, i int) *javaError {
 	}
 	const class = "com.fasterxml.jackson.databind.exc.InvalidFormatException"
 	if i >= len(fields) {
-		return throw(class, fmt.Sprintf("Cannot deserialize value of type `%s`: there is no column %d", typ, i+1))
+		return nil
 	}
 	if _, err := strconv.ParseInt(fields[i], 10, bits); err != nil {
 		return throw(class, fmt.Sprintf("Cannot deserialize value of type `%s` from String \"%s\": not a valid `%s` value", typ, fields[i], typ))
@@ -355,12 +368,11 @@ func notAnInt(fields []string, i int) *javaError {
 
 // commit writes offsets for a group without members. Newer brokers want topics by id.
 func (c *groupsCommand) commit(id string, rows []resetRow) error {
-	var topics []string
+	var partitions []groupPartition
 	for _, r := range rows {
-		if !slices.Contains(topics, r.topic) {
-			topics = append(topics, r.topic)
-		}
+		partitions = append(partitions, r.groupPartition)
 	}
+	topics := topicsIn(partitions)
 	meta, err := c.metadata("describeTopics", topics)
 	if err != nil {
 		return err
@@ -406,16 +418,24 @@ func (c *groupsCommand) deleteOffsets() error {
 	if err != nil {
 		return err
 	}
-	partitions, whole, err := c.topicPartitions()
+	partitions, whole, err := c.topicPartitions("topic")
 	if err != nil {
 		return err
 	}
+	return c.forgetOffsets(id, partitions, whole)
+}
+
+// forgetOffsets forgets where a group stands in partitions, and in all of whole topics, and says of each what became of it.
+func (c *groupsCommand) forgetOffsets(id string, partitions []groupPartition, whole []string) error {
 	const noPartition = -1
 	result := map[groupPartition]*javaError{}
 	if whole != nil {
-		resp, err := c.metadata("describeTopics", whole)
+		resp, err := c.metadata("listNodes", whole) // what describeTopics begins with
 		if err != nil {
-			return err
+			for _, topic := range whole {
+				result[groupPartition{topic, noPartition}] = asJava(err)
+			}
+			resp = &kmsg.MetadataResponse{}
 		}
 		for _, t := range resp.Topics {
 			if e := brokerError(t.ErrorCode, nil); e != nil {
@@ -428,10 +448,7 @@ func (c *groupsCommand) deleteOffsets() error {
 			}
 		}
 	}
-	code, err := c.deleteOffsetsOf(id, partitions, result)
-	if err != nil {
-		return err
-	}
+	code := c.deleteOffsetsOf(id, partitions, result)
 	switch e := brokerError(code, nil); code {
 	case 0:
 		fmt.Fprintf(c.env.Stdout, "Request succeeded for deleting offsets from group %s.\n", id)
@@ -440,7 +457,7 @@ func (c *groupsCommand) deleteOffsets() error {
 	case kerr.GroupSubscribedToTopic.Code, kerr.TopicAuthorizationFailed.Code, kerr.UnknownTopicOrPartition.Code:
 		printGroupError(c.env, "Encountered some partition-level error, see the follow-up details.")
 	default:
-		printGroupError(c.env, "Encountered some unknown error: "+kerr.TypedErrorForCode(code).Message)
+		printGroupError(c.env, "Encountered some unknown error: "+errorName(code))
 	}
 	var rows [][]string
 	for _, p := range slices.SortedFunc(maps.Keys(result), comparePartitions) {
@@ -458,7 +475,7 @@ func (c *groupsCommand) deleteOffsets() error {
 }
 
 // deleteOffsetsOf sends the request and notes each partition's result. It returns the group's error code, or the first of a partition's.
-func (a *admin) deleteOffsetsOf(id string, partitions []groupPartition, result map[groupPartition]*javaError) (int16, error) {
+func (a *admin) deleteOffsetsOf(id string, partitions []groupPartition, result map[groupPartition]*javaError) int16 {
 	req := kmsg.NewPtrOffsetDeleteRequest()
 	req.Group = id
 	for _, p := range partitions {
@@ -475,7 +492,10 @@ func (a *admin) deleteOffsetsOf(id string, partitions []groupPartition, result m
 	}
 	resp, err := call[*kmsg.OffsetDeleteResponse](a, "deleteConsumerGroupOffsets", req)
 	if err != nil {
-		return 0, err
+		for _, p := range partitions {
+			result[p] = asJava(err)
+		}
+		return errorCode(asJava(err))
 	}
 	code := resp.ErrorCode
 	for _, p := range partitions {
@@ -489,5 +509,5 @@ func (a *admin) deleteOffsetsOf(id string, partitions []groupPartition, result m
 			}
 		}
 	}
-	return code, nil
+	return code
 }

@@ -145,6 +145,7 @@ func (r *liveReset) run(execute bool, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(rows, compareResets)
 	if len(rows) == 0 {
 		return fmt.Errorf("there is no partition to move group %s in", r.id)
 	}

@@ -18,11 +18,15 @@ type groupColumn struct {
 	hidden bool
 }
 
-// printGroupTable prints a table as the tools of groups do: each line begins with an end of line, columns are a blank apart, and an end
-// of line closes the whole. A row has a cell for each column, hidden or not.
+// printGroupTable prints a table as most tools of groups do: after an empty line.
 func printGroupTable(w io.Writer, columns []groupColumn, rows [][]string) {
+	fmt.Fprintln(w)
+	printTightTable(w, columns, rows)
+}
+
+// printTightTable prints a table with its columns a blank apart. A row has a cell for each column, hidden or not.
+func printTightTable(w io.Writer, columns []groupColumn, rows [][]string) {
 	line := func(cell func(i int) string) {
-		fmt.Fprintln(w)
 		var text strings.Builder
 		first := true
 		for i, c := range columns {
@@ -35,7 +39,7 @@ func printGroupTable(w io.Writer, columns []groupColumn, rows [][]string) {
 			first = false
 			pad(&text, cell(i), c.width)
 		}
-		fmt.Fprint(w, text.String())
+		fmt.Fprintln(w, text.String())
 	}
 	for i := range columns {
 		if c := &columns[i]; !c.fixed && c.width > 0 {
@@ -48,5 +52,4 @@ func printGroupTable(w io.Writer, columns []groupColumn, rows [][]string) {
 	for _, row := range rows {
 		line(func(i int) string { return row[i] })
 	}
-	fmt.Fprintln(w)
 }

@@ -96,6 +96,19 @@ func brokerError(code int16, message *string) *javaError {
 	return &javaError{class: errorClass(e), message: text, blank: message != nil && text == ""}
 }
 
+// errorCode is the code whose exception e is; UNKNOWN_SERVER_ERROR if it is none's.
+func errorCode(e *javaError) int16 {
+	for code := int16(1); code < errorCodesEnd; code++ {
+		if k := kerr.TypedErrorForCode(code); k != nil && errorClass(k) == e.class {
+			return code
+		}
+	}
+	return kerr.UnknownServerError.Code
+}
+
+// errorCodesEnd is beyond the codes that Kafka has.
+const errorCodesEnd = 200
+
 // errorClass derives a class from an error's name: TOPIC_DELETION_DISABLED is thrown as TopicDeletionDisabledException.
 func errorClass(e *kerr.Error) string {
 	if e.Code == kerr.InvalidRecord.Code {

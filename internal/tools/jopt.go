@@ -205,12 +205,16 @@ func (s *joptSet) text(name string) (value string, ok bool, err error) {
 		return def, def != "", nil
 	case 1:
 		if !s.parser.lookup(name).accepts(given[0]) {
-			return "", false, &joptError{"OptionArgumentConversionException", fmt.Sprintf("Cannot parse argument '%s' of option %s", given[0], name)}
+			return "", false, cannotParse(given[0], name)
 		}
 		return given[0], true, nil
 	default:
 		return "", false, &joptError{"MultipleArgumentsForOptionException", "Found multiple arguments for option " + name + ", but you asked for only one"}
 	}
+}
+
+func cannotParse(value, option string) error {
+	return &joptError{"OptionArgumentConversionException", fmt.Sprintf("Cannot parse argument '%s' of option %s", value, option)}
 }
 
 // number is text for an option of type Integer or Long.
@@ -290,6 +294,16 @@ func (s *joptSet) conflict(used string, others ...string) error {
 	for _, other := range others {
 		if s.has(other) {
 			return s.parser.usage(`Option "[%s]" can't be used with option "[%s]"`, used, other)
+		}
+	}
+	return nil
+}
+
+// alternatives refuses two of some options together.
+func (s *joptSet) alternatives(names ...string) error {
+	for _, name := range names {
+		if err := s.conflict(name, slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -230,29 +230,23 @@ func (a *admin) elect(env Env, typ int8, wanted []groupPartition) error {
 			}
 		}
 	}
-	hash := func(p groupPartition) uint32 { return partitionHash(p.topic, p.partition) }
 	if len(done) > 0 {
-		javaMapOrder(done, hash, javaMapCapacity)
+		javaMapOrder(done, groupPartition.javaHash, javaMapCapacity)
 		fmt.Fprintf(env.Stdout, "Successfully completed leader election (%s) for partitions %s\n", electionTypes[typ], partitionNames(done, ", "))
 	}
 	if len(needless) > 0 {
-		javaMapOrder(needless, hash, javaMapCapacity)
+		javaMapOrder(needless, groupPartition.javaHash, javaMapCapacity)
 		fmt.Fprintf(env.Stdout, "Valid replica already elected for partitions %s\n", partitionNames(needless, ", "))
 	}
 	if len(failed) == 0 {
 		return nil
 	}
 	all := sortedPartitions(failed)
-	javaMapOrder(all, hash, javaMapCapacity)
+	javaMapOrder(all, groupPartition.javaHash, javaMapCapacity)
 	for _, at := range all {
 		fmt.Fprintf(env.Stdout, "Error completing leader election (%s) for partition: %s: %s\n", electionTypes[typ], at, failed[at])
 	}
 	return throw(adminCommandFailed, fmt.Sprintf("%d replica(s) could not be elected", len(failed)))
-}
-
-// partitionHash is TopicPartition.hashCode.
-func partitionHash(topic string, partition int32) uint32 {
-	return 31*(31+uint32(partition)) + javaHash(topic)
 }
 
 // electionFailed tells of an election that did not take place.

@@ -106,6 +106,7 @@ func commands() []command {
 		{"kafka-share-groups", "list, describe, delete and move share groups", kafkaShareGroups},
 		{"kafka-storage", "format the directories of a node, and look at them", kafkaStorage},
 		{"kafka-streams-application-reset", "have a Kafka Streams application begin anew", kafkaStreamsApplicationReset},
+		{"kafka-streams-groups", "list, describe, delete and move groups of Kafka Streams applications", kafkaStreamsGroups},
 		{"kafka-topics", "create, list, describe, change and delete topics", kafkaTopics},
 		{"kafka-transactions", "list transactions, look into them, and end those that hang", kafkaTransactions},
 		{"kafka-verifiable-consumer", "read as a member of a group and tell what happens", kafkaVerifiableConsumer},

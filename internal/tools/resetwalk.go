@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,14 +88,14 @@ func timeOfWay(set *joptSet) (when int64, ok bool, err error) {
 	case set.has("to-latest"):
 		return namedTimes["latest"], true, nil
 	case set.has("to-datetime"):
-		text, _, err := set.text("to-datetime")
+		text, err := set.resetValue("to-datetime")
 		if err != nil {
 			return 0, false, err
 		}
 		when, err := javaDateTime(text)
 		return when, true, err
 	case set.has("by-duration"):
-		text, _, err := set.text("by-duration")
+		text, err := set.resetValue("by-duration")
 		if err != nil {
 			return 0, false, err
 		}
@@ -102,6 +103,21 @@ func timeOfWay(set *joptSet) (when int64, ok bool, err error) {
 		return time.Now().Add(-d).UnixMilli(), true, err
 	}
 	return 0, false, nil
+}
+
+// resetValue is the value of a way to reset. Of some that are given more than once the first counts, of the others that is an error.
+func (s *joptSet) resetValue(way string) (string, error) {
+	given := s.all(way)
+	if !slices.Contains([]string{"to-offset", "to-datetime", "from-file"}, way) || len(given) == 0 {
+		text, _, err := s.text(way)
+		return text, err
+	}
+	for _, value := range given {
+		if !s.parser.lookup(way).accepts(value) {
+			return "", cannotParse(value, way)
+		}
+	}
+	return given[0], nil
 }
 
 // parseException is what Java throws at a text that is no time.

@@ -94,21 +94,8 @@ func parseShareGroups(env Env, args []string) (*joptSet, error) {
 		return nil, err
 	}
 	scoped := set.has("group") || set.has("all-groups")
-	if set.has("describe") {
-		views := 0
-		for _, view := range []string{"members", "offsets", "state"} {
-			if set.has(view) {
-				views++
-			}
-		}
-		switch {
-		case !scoped:
-			return nil, usage("Option [describe] takes one of these options: [all-groups], [group]")
-		case views > 1:
-			return nil, usage("Option [describe] takes at most one of these options: [members], [offsets], [state]")
-		case len(set.all("state")) > 0:
-			return nil, usage("Option [describe] does not take a value for [state]")
-		}
+	if err := checkGroupViews(set, "[all-groups], [group]"); err != nil {
+		return nil, err
 	}
 	switch {
 	case set.has("delete") && !scoped:
@@ -127,11 +114,8 @@ func parseShareGroups(env Env, args []string) (*joptSet, error) {
 		case !set.has("all-topics") && !set.has("topic"):
 			return nil, usage("Option [reset-offsets] takes one of these options: [all-topics], [topic]")
 		}
-		ways := []string{"to-datetime", "to-earliest", "to-latest"}
-		for _, way := range ways {
-			if err := set.conflict(way, slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == way })...); err != nil {
-				return nil, err
-			}
+		if err := set.alternatives("to-datetime", "to-earliest", "to-latest"); err != nil {
+			return nil, err
 		}
 	}
 	if err := set.conflict("group", "all-groups", "list"); err != nil {
@@ -141,15 +125,15 @@ func parseShareGroups(env Env, args []string) (*joptSet, error) {
 }
 
 func runShareGroups(env Env, set *joptSet) error {
-	client, err := clientOf(env, set, "adminclient-1")
+	common, err := newGroupsCommand(env, set)
 	if err != nil {
 		return err
 	}
-	defer client.close()
-	c := &shareGroupsCommand{groupsCommand{client, env, set}}
+	defer common.close()
+	c := &shareGroupsCommand{*common}
 	switch {
 	case set.has("list"):
-		return c.list()
+		return c.listType("Share", shareStates)
 	case set.has("describe"):
 		return c.describe()
 	case set.has("delete"):
@@ -160,24 +144,28 @@ func runShareGroups(env Env, set *joptSet) error {
 	return c.deleteOffsets()
 }
 
-// shareGroups lists the share groups in some states, in all if none are given.
-func (c *shareGroupsCommand) shareGroups(states []string) ([]kmsg.ListGroupsResponseGroup, error) {
+// groupsOfType lists the groups of a type in some states, in all if none are given.
+func (a *admin) groupsOfType(typ string, states []string) ([]kmsg.ListGroupsResponseGroup, error) {
 	req := kmsg.NewPtrListGroupsRequest()
-	req.TypesFilter, req.StatesFilter = []string{"Share"}, states
-	groups, err := c.listGroups(req)
+	req.TypesFilter, req.StatesFilter = []string{typ}, states
+	groups, err := a.listGroups(req)
 	if err != nil {
 		return nil, executionException(err)
 	}
-	return slices.DeleteFunc(groups, func(g kmsg.ListGroupsResponseGroup) bool { return g.GroupType != "Share" }), nil
+	return slices.DeleteFunc(groups, func(g kmsg.ListGroupsResponseGroup) bool { return g.GroupType != typ }), nil
 }
 
-func (c *shareGroupsCommand) list() error {
-	states, err := c.words("state", "state", shareStates)
+// listType prints the groups of a type, whose states can be those.
+func (c *groupsCommand) listType(typ string, valid []string) error {
+	states, err := c.words("state", "state", valid)
 	if err != nil {
 		return err
 	}
-	groups, err := c.shareGroups(states)
+	groups, err := c.groupsOfType(typ, states)
 	if err != nil {
+		if !c.set.has("state") {
+			err = runtimeException(err)
+		}
 		return err
 	}
 	if !c.set.has("state") {
@@ -202,7 +190,7 @@ func (c *shareGroupsCommand) ids() ([]string, error) {
 	if !c.set.has("all-groups") {
 		return c.groupIDs()
 	}
-	groups, err := c.shareGroups(nil)
+	groups, err := c.groupsOfType("Share", nil)
 	var ids []string
 	for _, g := range groups {
 		ids = append(ids, g.Group)
@@ -231,8 +219,8 @@ func (c *shareGroupsCommand) describeShare(id string) (*kmsg.ShareGroupDescribeR
 }
 
 // served refuses what the broker does not serve, in the words of Java's client.
-func (c *shareGroupsCommand) served(call string, key kmsg.Key, name string) error {
-	known, err := c.supports(call, int16(key))
+func (a *admin) served(call string, key kmsg.Key, name string) error {
+	known, err := a.supports(call, int16(key))
 	if err == nil && !known {
 		err = throw(kafkaErrors+"UnsupportedVersionException", "The node does not support "+name)
 	}
@@ -314,7 +302,7 @@ func (c *shareGroupsCommand) noMembers(g *kmsg.ShareGroupDescribeResponseGroup) 
 }
 
 func (c *shareGroupsCommand) describeState(g *kmsg.ShareGroupDescribeResponseGroup) error {
-	coordinator, err := c.coordinatorOf(g.GroupID)
+	coordinator, err := c.coordinatorOf("findCoordinator", g.GroupID)
 	if err != nil {
 		return executionException(err)
 	}
@@ -325,7 +313,7 @@ func (c *shareGroupsCommand) describeState(g *kmsg.ShareGroupDescribeResponseGro
 	printGroupTable(c.env.Stdout, []groupColumn{
 		{title: "GROUP", width: minColumn}, {title: "COORDINATOR (ID)", width: 25}, {title: "STATE", width: 15, fixed: true},
 		{title: "GROUP-EPOCH", width: 15, fixed: true, hidden: !verbose}, {title: "ASSIGNMENT-EPOCH", width: 17, fixed: true, hidden: !verbose}, {title: "#MEMBERS"},
-	}, [][]string{{g.GroupID, coordinator, g.GroupState, strconv.Itoa(int(g.GroupEpoch)), strconv.Itoa(int(g.AssignmentEpoch)), strconv.Itoa(len(g.Members))}})
+	}, [][]string{{g.GroupID, coordinator.String(), g.GroupState, strconv.Itoa(int(g.GroupEpoch)), strconv.Itoa(int(g.AssignmentEpoch)), strconv.Itoa(len(g.Members))}})
 	return nil
 }
 

@@ -13,7 +13,7 @@ func (c *shareGroupsCommand) delete() error {
 		return err
 	}
 	javaMapOrder(ids, javaHash, javaMapCapacity)
-	there, err := c.shareGroups(nil)
+	there, err := c.groupsOfType("Share", nil)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,11 @@ func (c *shareGroupsCommand) delete() error {
 			failed[id] = throw(kafkaErrors+"GroupNotEmptyException", "Share group '"+id+"' is not EMPTY.")
 		}
 	}
-	return c.deleteGroups("share", "deleteShareGroups", ids, failed)
+	deleted, err := c.deleteGroups("deleteShareGroups", ids, failed)
+	if err == nil {
+		c.tellDeleted("share", "", ids, deleted, failed)
+	}
+	return err
 }
 
 // reset moves a group that has no members, or shows where it would go. A group that does not exist is made.
@@ -36,7 +40,7 @@ func (c *shareGroupsCommand) reset() error {
 	if err != nil {
 		return err
 	}
-	groups, err := c.shareGroups(nil)
+	groups, err := c.groupsOfType("Share", nil)
 	if err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (c *shareGroupsCommand) reset() error {
 		for _, o := range offsets {
 			partitions = append(partitions, o.groupPartition)
 		}
-	} else if partitions, err = c.partitionsToReset(); err != nil {
+	} else if partitions, err = c.partitionsToReset("topic"); err != nil {
 		return err
 	}
 	when, ok, err := c.timeToReset()

@@ -82,10 +82,8 @@ type streamsResetCommand struct {
 }
 
 func streamsReset(env Env, set *joptSet) (int, error) {
-	for _, way := range streamsWays {
-		if err := set.conflict(way, slices.DeleteFunc(slices.Clone(streamsWays), func(w string) bool { return w == way })...); err != nil {
-			return 1, err
-		}
+	if err := set.alternatives(streamsWays...); err != nil {
+		return 1, err
 	}
 	if err := set.conflict("command-config", "config-file"); err != nil {
 		return 1, err
@@ -393,11 +391,14 @@ var internalTopic = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`-changelog$|-repartition$|-subscription-registration-topic$|-subscription-response-topic$|.-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic$`)
 })
 
+// isInternalTopic is whether a topic, by its name, is one that an application made for itself.
+func isInternalTopic(application, topic string) bool {
+	return strings.HasPrefix(topic, application+"-") && internalTopic().MatchString(topic)
+}
+
 // deleteInternal deletes the application's own topics, or those of them that the user names.
 func (c *streamsResetCommand) deleteInternal() error {
-	inferred := slices.DeleteFunc(slices.Clone(c.topics), func(t string) bool {
-		return !strings.HasPrefix(t, c.id+"-") || !internalTopic().MatchString(t)
-	})
+	inferred := slices.DeleteFunc(slices.Clone(c.topics), func(t string) bool { return !isInternalTopic(c.id, t) })
 	topics, kind := inferred, "inferred"
 	if c.set.has("internal-topics") {
 		var err error
@@ -414,24 +415,14 @@ func (c *streamsResetCommand) deleteInternal() error {
 	}
 	fmt.Fprintf(c.env.Stdout, "Deleting %s internal topics %s\n", kind, javaList(topics))
 	if !c.dry && len(topics) > 0 {
-		req := kmsg.NewPtrDeleteTopicsRequest()
-		for _, name := range topics {
-			t := kmsg.NewDeleteTopicsRequestTopic()
-			t.Topic = &name
-			req.Topics, req.TopicNames = append(req.Topics, t), append(req.TopicNames, name)
-		}
-		resp, err := call[*kmsg.DeleteTopicsResponse](c.admin, "deleteTopics", req)
+		failed, err := c.deleteTopics(topics)
 		if err != nil {
 			return err
 		}
-		failed := false
-		for _, t := range resp.Topics {
-			if e := brokerError(t.ErrorCode, t.ErrorMessage); e != nil {
-				failed = true
-				fmt.Fprintf(c.env.Stderr, "ERROR: deleting topic %s\n%s\n", orNull(t.Topic), e.trace())
-			}
+		for _, t := range failed {
+			fmt.Fprintf(c.env.Stderr, "ERROR: deleting topic %s\n%s\n", t.topic, t.err.trace())
 		}
-		if failed {
+		if len(failed) > 0 {
 			return throw("java.lang.RuntimeException", "Encountered an error deleting one or more topics")
 		}
 	}

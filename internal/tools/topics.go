@@ -285,24 +285,40 @@ func (t *topicsCommand) delete() error {
 	if err := t.mustExist(names); err != nil || len(names) == 0 {
 		return err
 	}
+	failed, err := t.deleteTopics(names)
+	if err == nil && len(failed) > 0 {
+		err = failed[0].err
+	}
+	return err
+}
+
+// A spared is a topic that was not deleted.
+type spared struct {
+	topic string
+	err   *javaError
+}
+
+// deleteTopics deletes topics, and returns those that are still there.
+func (a *admin) deleteTopics(names []string) ([]spared, error) {
 	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = t.timeoutMillis()
+	req.TimeoutMillis = a.timeoutMillis()
 	req.TopicNames = names
 	for _, name := range names {
 		topic := kmsg.NewDeleteTopicsRequestTopic()
 		topic.Topic = &name
 		req.Topics = append(req.Topics, topic)
 	}
-	resp, err := call[*kmsg.DeleteTopicsResponse](t.admin, "deleteTopics", req)
+	resp, err := call[*kmsg.DeleteTopicsResponse](a, "deleteTopics", req)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var failed []spared
 	for _, topic := range resp.Topics {
 		if e := brokerError(topic.ErrorCode, topic.ErrorMessage); e != nil {
-			return e
+			failed = append(failed, spared{orNull(topic.Topic), e})
 		}
 	}
-	return nil
+	return failed, nil
 }
 
 // timeoutMillis is how long the broker may take over a change.

@@ -223,7 +223,7 @@ func (t *transactionsCommand) describe() error {
 			partitions = append(partitions, groupPartition{topic.Topic, p})
 		}
 	}
-	javaMapOrder(partitions, func(p groupPartition) uint32 { return partitionHash(p.topic, p.partition) }, javaMapCapacity)
+	javaMapOrder(partitions, groupPartition.javaHash, javaMapCapacity)
 	printPretty(t.env.Stdout, []string{"CoordinatorId", "TransactionalId", "ProducerId", "ProducerEpoch", "TransactionState", "TransactionTimeoutMs",
 		"CurrentTransactionStartTimeMs", "TransactionDurationMs", "TopicPartitions"}, [][]string{{
 		strconv.Itoa(int(coordinator)), id, strconv.FormatInt(state.ProducerID, 10), strconv.Itoa(int(state.ProducerEpoch)), state.State,
