@@ -219,6 +219,9 @@ func (a *admin) metadata(callName string, topics []string) (*kmsg.MetadataRespon
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
 	for _, topic := range topics {
+		if topic == "" {
+			return nil, throw(kafkaErrors+"InvalidTopicException", "The given topic name '' cannot be represented in a request.")
+		}
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = &topic
 		req.Topics = append(req.Topics, t)

@@ -129,15 +129,18 @@ func (c *groupsCommand) resetPlan(id string, commits []committed) (_ []resetRow,
 // topicPartitions reads the values of an option, TOPIC or TOPIC:0,1. Those without partitions are told apart.
 func (c *groupsCommand) topicPartitions(option string) (named []groupPartition, whole []string, err error) {
 	for _, arg := range c.set.all(option) {
-		topic, list, ok := strings.Cut(arg, ":")
-		if !ok {
+		if !strings.Contains(arg, ":") {
 			if !slices.Contains(whole, arg) {
 				whole = append(whole, arg)
 			}
 			continue
 		}
-		if strings.Contains(list, ":") {
+		topic, list, ok := strings.Cut(strings.TrimRight(arg, ":"), ":")
+		if !ok || strings.Contains(list, ":") {
 			return nil, nil, throw(illegalArgument, fmt.Sprintf("Invalid topic arg '%s', expected topic name and partitions", arg))
+		}
+		if list = strings.TrimRight(list, ","); list == "" {
+			continue
 		}
 		for text := range strings.SplitSeq(list, ",") {
 			n, err := strconv.ParseInt(text, 10, 32)
@@ -164,16 +167,23 @@ func (c *groupsCommand) partitionsToReset(option string) ([]groupPartition, erro
 			topics = append(topics, topic)
 		}
 	}
+	// Kafka's tool asks for whole topics first, and for all of them in a place that wraps what goes wrong.
+	wrapped := func(err error) error {
+		if len(whole) == 0 {
+			return runtimeException(executionException(err))
+		}
+		return err
+	}
 	resp, err := c.metadata("describeTopics", topics)
 	if err != nil {
-		return nil, err
+		return nil, wrapped(err)
 	}
 	javaMapOrder(resp.Topics, func(t kmsg.MetadataResponseTopic) uint32 { return javaHash(*t.Topic) }, javaMapCapacity)
 	leader := map[groupPartition]int32{}
 	var all []groupPartition
 	for _, t := range resp.Topics {
 		if e := brokerError(t.ErrorCode, nil); e != nil {
-			return nil, e
+			return nil, wrapped(e)
 		}
 		for _, p := range t.Partitions {
 			at := groupPartition{*t.Topic, p.Partition}
