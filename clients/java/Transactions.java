@@ -103,6 +103,7 @@ public class Transactions {
                         }
                     }
                     want(got, List.of("1", "2", "3"));
+                    p.flush(); // of what still lingers an abort sends nothing
                     p.sendOffsetsToTransaction(Map.of(tp, new OffsetAndMetadata(c.position(tp))), c.groupMetadata());
                     if (commits) p.commitTransaction(); else p.abortTransaction();
                 }
