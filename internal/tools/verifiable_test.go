@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // An event's fields keep their order, and texts are escaped as Jackson does, that is not for HTML.
@@ -58,4 +59,20 @@ func TestAssignors(t *testing.T) {
 	if _, err := assignors("x.Y"); err == nil {
 		t.Error("an unknown class is taken")
 	}
+}
+
+// The client joins its group as soon as it is made, so that partitions can come before the tool says that it started.
+func TestVerifiableConsumerStartsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		c := &verifiableConsumer{eventWriter: eventWriter{env: Env{Stdout: &out}}, started: make(chan struct{})}
+		go c.partitions("partitions_assigned", map[string][]int32{"t": {0}})
+		synctest.Wait()
+		c.start()
+		synctest.Wait()
+		started, assigned, _ := strings.Cut(out.String(), "\n")
+		if !strings.Contains(started, "startup_complete") || !strings.Contains(assigned, "partitions_assigned") {
+			t.Errorf("printed\n%s", out.String())
+		}
+	})
 }

@@ -39,7 +39,8 @@ func verifiableConsumerParser() *argParser {
 // kafkaVerifiableConsumer is kafka-verifiable-consumer.
 func kafkaVerifiableConsumer(env Env, args []string) int {
 	return runVerifiable(env, args, verifiableConsumerParser(), "consumer.config", func(values *argValues, props clientConfig) (int, error) {
-		c := &verifiableConsumer{eventWriter: eventWriter{env: env}, topic: values.text("topic"), verbose: values.has("verbose"), autoCommit: values.has("enable-autocommit")}
+		c := &verifiableConsumer{eventWriter: eventWriter{env: env}, topic: values.text("topic"), verbose: values.has("verbose"), autoCommit: values.has("enable-autocommit"),
+			started: make(chan struct{})}
 		c.most, _ = values.number("max-messages")
 		if err := c.connect(values, props); err != nil {
 			return 1, err
@@ -125,6 +126,7 @@ type verifiableConsumer struct {
 	count      int64
 	verbose    bool
 	autoCommit bool
+	started    chan struct{} // closed once startup_complete is written: the client joins before that, and may be told its partitions
 }
 
 // javaMaxPoll is max.poll.records of Java's consumer.
@@ -132,6 +134,7 @@ const javaMaxPoll = 500
 
 // partitions tells of partitions that came or went. Nothing went that nothing had come of.
 func (c *verifiableConsumer) partitions(name string, all map[string][]int32) {
+	<-c.started
 	list := []object{}
 	for topic, partitions := range all {
 		for _, p := range partitions {
@@ -142,9 +145,14 @@ func (c *verifiableConsumer) partitions(name string, all map[string][]int32) {
 	c.write(name, field{"partitions", list})
 }
 
+func (c *verifiableConsumer) start() {
+	c.write("startup_complete")
+	close(c.started)
+}
+
 func (c *verifiableConsumer) run() (int, error) {
 	ctx, end := untilInterrupted(c.env)
-	c.write("startup_complete")
+	c.start()
 	var failed error
 	for (c.most < 0 || c.count < c.most) && ctx.Err() == nil && failed == nil {
 		fetches := c.cl.PollRecords(ctx, javaMaxPoll)
