@@ -15,14 +15,10 @@ import (
 	"os"
 	"regexp"
 	"strings"
-
-	"github.com/youmark/pkcs8"
-	"software.sslmate.com/src/go-pkcs12"
 )
 
 // Whom a client trusts, and who it is, stand in stores: PEM, in a file or in the property itself, or PKCS #12. Java's default type is
-// JKS, and its keytool has written PKCS #12 by that name since Java 9, which Java reads under either. A store in the old form is refused
-// with the command that converts it.
+// JKS, and its keytool has written PKCS #12 by that name since Java 9, which Java reads under either.
 
 // storeMax bounds the bytes of a store.
 const storeMax = 16 << 20
@@ -56,10 +52,7 @@ func (c clientConfig) trusted() (*x509.CertPool, error) {
 		if typ == "PEM" {
 			return pemCertificates(b)
 		}
-		if err := checkPKCS12(b, location); err != nil {
-			return nil, err
-		}
-		return pkcs12.DecodeTrustStore(b, c["ssl.truststore.password"])
+		return trustStore(b, location, c["ssl.truststore.password"])
 	}()
 	if err != nil {
 		return nil, c.unreadable(location, typ, "truststore", err)
@@ -104,14 +97,7 @@ func (c clientConfig) ownCertificate() (*tls.Certificate, error) {
 		if typ == "PEM" {
 			return pemIdentity(b, b, c["ssl.key.password"])
 		}
-		if err := checkPKCS12(b, location); err != nil {
-			return nil, err
-		}
-		private, leaf, between, err := pkcs12.DecodeChain(b, secret)
-		if err != nil {
-			return nil, err
-		}
-		return identity(private, append([]*x509.Certificate{leaf}, between...))
+		return keyStore(b, location, secret)
 	}()
 	if err != nil {
 		return nil, c.unreadable(location, typ, "keystore", err)
@@ -146,25 +132,21 @@ func readStore(path string) ([]byte, error) {
 	return b, err
 }
 
-// checkPKCS12 refuses what is in the form of Java's own stores, before Java 9.
-func checkPKCS12(b []byte, path string) error {
-	if bytes.HasPrefix(b, []byte{0xfe, 0xed, 0xfe, 0xed}) {
-		return fmt.Errorf("this is a JKS store of the old form; quire's tools read PEM and PKCS #12: keytool -importkeystore -srckeystore %s -destkeystore %s.p12 -deststoretype PKCS12 makes one of it", path, path)
-	}
-	return nil
-}
-
 // pemBlock finds what pem.Decode finds, and also what stands in one line of a properties file, with blanks for the line breaks.
-var pemBlock = regexp.MustCompile(`-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END ([A-Z0-9 ]+)-----`)
+// The second group are headers.
+var pemBlock = regexp.MustCompile(`-----BEGIN ([A-Z0-9 ]+)-----((?:\s*[^\r\n:]*:[^\r\n]*[\r\n]+)*)([A-Za-z0-9+/=\s]+)-----END ([A-Z0-9 ]+)-----`)
 
 // pemBlocks calls each for the blocks in b whose label ends in suffix.
 func pemBlocks(b []byte, suffix string, each func(label string, der []byte) error) error {
 	for _, m := range pemBlock.FindAllSubmatch(b, -1) {
 		label := string(m[1])
-		if !strings.HasSuffix(label, suffix) || label != string(m[3]) {
+		if !strings.HasSuffix(label, suffix) || label != string(m[4]) {
 			continue
 		}
-		der, err := base64.StdEncoding.DecodeString(string(bytes.Join(bytes.Fields(m[2]), nil)))
+		der, err := base64.StdEncoding.DecodeString(string(bytes.Join(bytes.Fields(m[3]), nil)))
+		if err == nil && bytes.Contains(m[2], []byte("ENCRYPTED")) {
+			err = errOldEncryption
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", label, err)
 		}
@@ -190,18 +172,8 @@ func pemCertificates(b []byte) (certs []*x509.Certificate, err error) {
 // pemIdentity reads a private key, which password decrypts if it is encrypted, and the certificates that go with it, its own first.
 func pemIdentity(key, chain []byte, password string) (*tls.Certificate, error) {
 	var keys []any
-	err := pemBlocks(key, "PRIVATE KEY", func(label string, der []byte) (err error) {
-		var k any
-		switch label {
-		case "ENCRYPTED PRIVATE KEY":
-			k, err = pkcs8.ParsePKCS8PrivateKey(der, []byte(password))
-		case "RSA PRIVATE KEY":
-			k, err = x509.ParsePKCS1PrivateKey(der)
-		case "EC PRIVATE KEY":
-			k, err = x509.ParseECPrivateKey(der)
-		default:
-			k, err = x509.ParsePKCS8PrivateKey(der)
-		}
+	err := pemBlocks(key, "PRIVATE KEY", func(label string, der []byte) error {
+		k, err := privateKey(label, der, password)
 		keys = append(keys, k)
 		return err
 	})

@@ -167,6 +167,10 @@ func TestClientTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reversed12, err := pkcs12.Modern.Encode(key, ca.cert, []*x509.Certificate{cert}, "store-secret")
+	if err != nil {
+		t.Fatal(err)
+	}
 	caPEM, certPEM, keyPEM, lockedPEM := pemOf("CERTIFICATE", ca.cert.Raw), pemOf("CERTIFICATE", cert.Raw), pemOf("PRIVATE KEY", plainKey), pemOf("ENCRYPTED PRIVATE KEY", lockedKey)
 	line := func(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", " ") }
 	trust := "ssl.truststore.type=PEM\nssl.truststore.location=" + write("ca.pem", []byte(caPEM)) + "\n"
@@ -185,6 +189,7 @@ func TestClientTLS(t *testing.T) {
 		{"encrypted key in PEM", closed, trust + "ssl.keystore.type=PEM\nssl.key.password=key-secret\nssl.keystore.location=" + write("locked.pem", []byte(certPEM+lockedPEM)), ""},
 		{"key and chain in properties", closed, trust + "ssl.keystore.type=PEM\nssl.keystore.key=" + line(keyPEM) + "\nssl.keystore.certificate.chain=" + line(certPEM), ""},
 		{"keystore in PKCS12", closed, trust + "ssl.keystore.password=store-secret\nssl.keystore.location=" + write("client.p12", key12), ""},
+		{"keystore in PKCS12, an authority first", closed, trust + "ssl.keystore.password=store-secret\nssl.keystore.location=" + write("reversed.p12", reversed12), ""},
 		{"another host's certificate, which does not matter", elsewhere, trust + "ssl.endpoint.identification.algorithm=", ""},
 
 		{"another host's certificate", elsewhere, trust, "failed authentication due to: SSL handshake failed"},
@@ -194,6 +199,9 @@ func TestClientTLS(t *testing.T) {
 		{"no certificate where one is asked for", closed, trust, "SSL handshake failed"},
 		{"a listener without TLS", quiretest.Start(t).Addr(), trust, "is security.protocol what this listener speaks?"},
 		{"a store in the old form", open, "ssl.truststore.location=" + jks, "keytool -importkeystore -srckeystore " + jks + " -destkeystore " + jks + ".p12 -deststoretype PKCS12"},
+		{"PEM where the type says nothing", open, "ssl.truststore.location=" + dir + "/ca.pem", "this is PEM, and ssl.truststore.type=PEM says so"},
+		{"an empty store", open, "ssl.truststore.location=" + write("empty.p12", nil), "the file is empty"},
+		{"a keystore to trust", open, "ssl.truststore.password=store-secret\nssl.truststore.location=" + dir + "/client.p12", "keytool -importcert"},
 		{"a store that is not there", open, "ssl.truststore.type=PEM\nssl.truststore.location=" + dir + "/none", "Failed to load SSL keystore " + dir + "/none of type PEM"},
 		{"a wrong password", open, "ssl.truststore.password=wrong\nssl.truststore.location=" + dir + "/ca.p12", "Failed to load SSL keystore " + dir + "/ca.p12 of type JKS"},
 		{"a wrong key password", closed, trust + "ssl.keystore.type=PEM\nssl.key.password=wrong\nssl.keystore.location=" + dir + "/locked.pem", "Failed to load SSL keystore"},
