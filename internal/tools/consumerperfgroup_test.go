@@ -45,7 +45,7 @@ func TestConsumerPerfGroup(t *testing.T) {
 	}
 	read := func(want int, args ...string) int64 {
 		var stdout, stderr bytes.Buffer
-		argv := append([]string{"kafka-consumer-perf-test", "--bootstrap-server", address, "--hide-header", "--num-records", fmt.Sprint(want)}, args...)
+		argv := append([]string{"kafka-consumer-perf-test", "--bootstrap-server", address, "--hide-header", "--timeout", "60000", "--num-records", fmt.Sprint(want)}, args...)
 		if code := tools.Main(argv, strings.NewReader(""), &stdout, &stderr); code != 0 {
 			t.Errorf("%q: code %d\n%s%s", args, code, stdout.String(), stderr.String())
 			return 0
@@ -70,7 +70,7 @@ func TestConsumerPerfGroup(t *testing.T) {
 
 		group += "-shared"
 		// Whoever has enough goes, and leaves its partitions to the others.
-		args = []string{"--include", "cp.", "--group", group, "--fetch-size", "1", "--timeout", "60000",
+		args = []string{"--include", "cp.", "--group", group, "--fetch-size", "1",
 			"--command-property", "group.protocol=" + protocol, "--command-property", "max.poll.records=1"}
 		var members sync.WaitGroup
 		for _, want := range []int{all / 4, all / 4, all / 2} {

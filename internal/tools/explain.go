@@ -207,7 +207,7 @@ func timeText(ms int64) string {
 	if ms < 0 || ms > 253402300799999 { // the year 9999
 		return "never"
 	}
-	return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05")
+	return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
 // sourceText is a source as a sentence has it.

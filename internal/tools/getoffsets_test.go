@@ -56,7 +56,7 @@ func TestGetOffsetsWithoutLeader(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			// The same time bounds each of the calls, which a busy machine must be able to make.
-			code, stdout, stderr := getOffsetsOf(t, "4000", func(int32) []int32 { return test.leaders })
+			code, stdout, stderr := getOffsetsOf(t, "15000", func(int32) []int32 { return test.leaders })
 			if code != 0 || stdout != test.stdout || stderr != test.stderr {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 			}

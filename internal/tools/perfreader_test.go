@@ -28,7 +28,7 @@ func TestConsumerPerfCounts(t *testing.T) {
 
 	read := func(want int, args ...string) (row []string) {
 		t.Helper()
-		out := tool(t, address, "", append([]string{"kafka-consumer-perf-test", "--hide-header", "--num-records", fmt.Sprint(want)}, args...)...)
+		out := tool(t, address, "", append([]string{"kafka-consumer-perf-test", "--hide-header", "--timeout", "60000", "--num-records", fmt.Sprint(want)}, args...)...)
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		return strings.Split(lines[len(lines)-1], ", ")
 	}

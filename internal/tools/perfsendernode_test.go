@@ -2,6 +2,7 @@ package tools_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,9 +36,12 @@ func TestProducerPerfWrites(t *testing.T) {
 		if got := tool(t, address, "", args...); !strings.Contains("\n"+got, "\n1000 records sent, ") || strings.Contains(q.args, "warmup") != strings.Contains(got, "\n900 steady state records sent, ") {
 			t.Errorf("%s: printed\n%s", q.args, got)
 		}
-		row := tool(t, address, "", "kafka-consumer-perf-test", "--topic", topic, "--num-records", "1001", "--timeout", "200", "--hide-header")
+		row := tool(t, address, "", "kafka-consumer-perf-test", "--topic", topic, "--num-records", "1000", "--timeout", "60000", "--hide-header")
 		if !strings.Contains(row, ", 1000, ") || !strings.Contains(row, fmt.Sprintf(", %.4f, ", 50000.0/(1<<20))) {
 			t.Errorf("%s: read %s", q.args, row)
+		}
+		if n := sumOffsets(t, address, topic); n != 1000 {
+			t.Errorf("%s: %d records are in the log", q.args, n)
 		}
 		found := false
 		for p := range 3 {
@@ -52,4 +56,17 @@ func TestProducerPerfWrites(t *testing.T) {
 			t.Errorf("%s: no batch", q.args)
 		}
 	}
+}
+
+// sumOffsets is how many records a topic's partitions have taken.
+func sumOffsets(t *testing.T, address, topic string) (sum int) {
+	t.Helper()
+	for line := range strings.Lines(tool(t, address, "", "kafka-get-offsets", "--topic", topic)) {
+		n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ':')+1:]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
 }
