@@ -97,7 +97,7 @@ func (s *Shard) DeleteGroup(_ time.Time, name string, reply func(code int16)) Ef
 	g.offsets.each(add)
 	for _, p := range g.pending {
 		p.each(func(topic string, partition int32, c *committed) bool {
-			return g.offsets.get(topic, partition) != nil || add(topic, partition, c)
+			return g.offsets.has(topic, partition) || add(topic, partition, c)
 		})
 	}
 	count := len(recs)
@@ -137,7 +137,7 @@ func (s *Shard) OffsetDelete(_ time.Time, req *kmsg.OffsetDeleteRequest, reply f
 				p.ErrorCode = codeUnknownTopic
 			case reads:
 				p.ErrorCode = codeSubscribed
-			case g.offsets.get(rt.Topic, rp.Partition) != nil:
+			case g.offsets.has(rt.Topic, rp.Partition):
 				recs = append(recs, tombstone(&kmeta.OffsetCommitKey{Group: g.name, Topic: rt.Topic, Partition: rp.Partition}))
 			}
 			out.Partitions = append(out.Partitions, p)

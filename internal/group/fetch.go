@@ -75,8 +75,8 @@ func (g *group) fetch(topic string, id kmeta.UUID, partition int32, requireStabl
 		p.ErrorCode = codeUnstable
 		return p
 	}
-	c := g.offsets.get(topic, partition)
-	if c == nil || c.topicID != (kmeta.UUID{}) && c.topicID != id {
+	c, ok := g.offsets.get(topic, partition)
+	if !ok || c.topicID != (kmeta.UUID{}) && c.topicID != id {
 		return p // nothing, or of a topic that was deleted and whose cleanup is to come
 	}
 	p.Offset, p.LeaderEpoch = c.offset, c.leaderEpoch

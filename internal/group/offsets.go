@@ -21,83 +21,24 @@ type committed struct {
 // offsets are by topic and partition. No topic is empty.
 type offsets map[string]*topicOffsets
 
-// topicOffsets are those of one topic. Most groups commit on all partitions, and those are found by their number; a partition whose
-// number is large for how many there are is in high.
-type topicOffsets struct {
-	name string
-	low  []*committed // nil: nothing, or in high
-	high map[int32]*committed
-	n    int
+func (o offsets) has(topic string, partition int32) bool {
+	t := o[topic]
+	return t != nil && t.find(partition) != nil
 }
 
-// lowMin is how many numbers low has room for however few partitions there are.
-const lowMin = 16
-
-func (t *topicOffsets) at(partition int32) *committed {
-	if uint(partition) < uint(len(t.low)) {
-		if c := t.low[partition]; c != nil {
-			return c
-		}
-	}
-	return t.high[partition]
-}
-
-// make returns what is said of a partition, which may be nothing yet.
-func (t *topicOffsets) make(partition int32) *committed {
-	if c := t.at(partition); c != nil {
-		return c
-	}
-	c := new(committed)
-	t.n++
-	if partition < 0 || int(partition) >= max(len(t.low), 2*t.n, lowMin) {
-		if t.high == nil {
-			t.high = map[int32]*committed{}
-		}
-		t.high[partition] = c
-		return c
-	}
-	if more := int(partition) + 1 - len(t.low); more > 0 {
-		t.low = append(t.low, make([]*committed, more)...)
-	}
-	t.low[partition] = c
-	return c
-}
-
-func (t *topicOffsets) remove(partition int32) {
-	if t.at(partition) == nil {
-		return
-	}
-	t.n--
-	if uint(partition) < uint(len(t.low)) {
-		t.low[partition] = nil
-	}
-	delete(t.high, partition)
-}
-
-// partitions are those of which something is said, by number.
-func (t *topicOffsets) partitions() []int32 {
-	all := make([]int32, 0, t.n)
-	for i, c := range t.low {
-		if c != nil {
-			all = append(all, int32(i))
-		}
-	}
-	if len(t.high) == 0 {
-		return all
-	}
-	all = slices.AppendSeq(all, maps.Keys(t.high))
-	slices.Sort(all)
-	return all
-}
-
-func (o offsets) get(topic string, partition int32) *committed {
+// get returns what was said of a partition, false: nothing.
+func (o offsets) get(topic string, partition int32) (c committed, ok bool) {
 	if t := o[topic]; t != nil {
-		return t.at(partition)
+		if k := t.find(partition); k != nil {
+			return t.committed(partition, k), true
+		}
 	}
-	return nil
+	return c, false
 }
 
-func (o offsets) put(topic string, partition int32, c committed) { *o.topic(topic).make(partition) = c }
+func (o offsets) put(topic string, partition int32, c *committed) {
+	o.topic(topic).put(partition, c, nil)
+}
 
 // topic returns a topic's offsets. They may be new, and something is to be put into them at once.
 func (o offsets) topic(name string) *topicOffsets {
@@ -119,12 +60,19 @@ func (o offsets) remove(topic string, partition int32) {
 	}
 }
 
-// each goes over all by topic and partition until yield returns false. What is visited may be removed meanwhile.
+// each goes over all by topic and partition until yield returns false. What is visited may be removed meanwhile; c lasts until yield
+// returns.
 func (o offsets) each(yield func(topic string, partition int32, c *committed) bool) {
+	var c committed
 	for _, topic := range slices.Sorted(maps.Keys(o)) {
 		t := o[topic]
 		for _, partition := range t.partitions() {
-			if !yield(topic, partition, t.at(partition)) {
+			k := t.find(partition)
+			if k == nil {
+				continue
+			}
+			c = t.committed(partition, k)
+			if !yield(topic, partition, &c) {
 				return
 			}
 		}
@@ -134,7 +82,7 @@ func (o offsets) each(yield func(topic string, partition int32, c *committed) bo
 // unstable is whether an open transaction has an offset of the partition.
 func (g *group) unstable(topic string, partition int32) bool {
 	for _, p := range g.pending {
-		if p.get(topic, partition) != nil {
+		if p.has(topic, partition) {
 			return true
 		}
 	}

@@ -93,9 +93,10 @@ func (s *Shard) replayOffset(e *Entry) error {
 	}
 	if g == nil {
 		g = s.groupOf(string(name))
+		s.recent = g
 	}
 	if e.Producer == nil {
-		g.said(topic).make(partition).become(&c, note)
+		g.said(topic).put(partition, &c, note)
 		return nil
 	}
 	if g.pending == nil {
@@ -104,7 +105,7 @@ func (s *Shard) replayOffset(e *Entry) error {
 	if g.pending[e.Producer.ID] == nil {
 		g.pending[e.Producer.ID] = offsets{}
 	}
-	g.pending[e.Producer.ID].topic(s.intern(topic)).make(partition).become(&c, note)
+	g.pending[e.Producer.ID].topic(s.intern(topic)).put(partition, &c, note)
 	if s.open[e.Producer.ID] == nil {
 		s.open[e.Producer.ID] = map[*group]struct{}{}
 	}
@@ -135,18 +136,8 @@ func (g *group) said(topic []byte) *topicOffsets {
 	return t
 }
 
-// become takes over what was read. A note that is as before is not copied.
-func (c *committed) become(read *committed, note []byte) {
-	had := c.metadata
-	*c = *read
-	switch {
-	case note == nil: // read has its own
-	case had == string(note):
-		c.metadata = had
-	default:
-		c.metadata = string(note)
-	}
-}
+// commitNoteAt is where the note begins in the values that read reads.
+const commitNoteAt = 2 + 8 + 4 + 1
 
 // read reads a value of the version that commits are written in, and allocates nothing; false: another one, or
 // one that is damaged, is readOther's.
@@ -155,7 +146,7 @@ func (c *committed) become(read *committed, note []byte) {
 //
 // The note is a view of v; nil, of none.
 func (c *committed) read(kind byte, v []byte) (note []byte, ok bool) {
-	const before, after, tag = 2 + 8 + 4, 8, 3
+	const before, after, tag = commitNoteAt - 1, 8, 3
 	if kind == 0 || len(v) < before+1+after+1 || binary.BigEndian.Uint16(v) != 4 {
 		return nil, false
 	}
@@ -243,8 +234,8 @@ func (s *Shard) ReplayMarker(producerID int64, producerEpoch int16, commit bool)
 	for g := range maps.Clone(s.open[producerID]) {
 		if commit {
 			g.pending[producerID].each(func(topic string, partition int32, c *committed) bool {
-				if have := g.offsets.get(topic, partition); have == nil || have.at < c.at {
-					g.offsets.put(topic, partition, *c)
+				if have, ok := g.offsets.get(topic, partition); !ok || have.at < c.at {
+					g.offsets.put(topic, partition, c)
 				}
 				return true
 			})

@@ -27,9 +27,10 @@ func FuzzReadCommit(f *testing.F) {
 		kind &= 1
 		quick, slow := committed{leaderEpoch: -1, expireMs: -1}, committed{leaderEpoch: -1, expireMs: -1}
 		note, ok := quick.read(kind, value)
-		read := quick
-		quick.metadata = "of before"
-		quick.become(&read, note)
+		kept := offsets{}
+		kept.put("t", 0, &committed{metadata: "of before", expireMs: -1})
+		kept["t"].put(0, &quick, note)
+		quick, _ = kept.get("t", 0)
 		err := slow.readOther(kind, value)
 		switch {
 		case ok && err != nil:

@@ -65,6 +65,7 @@ type Shard struct {
 	recent *group            // one of groups, or nil: of the offset that was replayed last
 	topics map[string]string // names of topics with offsets, one string for all that mention them
 	timers timerHeap
+	places []place // while loading, with an Ahead; nil until there is one
 
 	// open are the groups with offsets of a producer's open transaction.
 	open map[int64]map[*group]struct{}
@@ -89,7 +90,7 @@ func (s *Shard) SetConfig(c Config) { s.config = c }
 
 // Loaded ends loading: timers begin to run, counted from now.
 func (s *Shard) Loaded(now time.Time) {
-	s.loaded = true
+	s.loaded, s.places = true, nil
 	for _, g := range s.groups {
 		g.loaded(now)
 	}

@@ -7,12 +7,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/quire-log/quire/internal/kmeta"
 )
 
-// Offsets are a map by partition, whatever numbers partitions have, and what is kept for numbers is bounded by how many there are.
+// Offsets are a map by partition, whatever numbers partitions have and whatever is said of them, and what is kept for numbers is bounded
+// by how many there are.
 func TestTopicOffsets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o, model := offsets{}, map[int32]int64{}
+		o, model := offsets{}, map[int32]committed{}
 		number := rapid.OneOf(rapid.Int32Range(0, 40), rapid.Int32Range(0, 2000), rapid.SampledFrom([]int32{-1, math.MinInt32, math.MaxInt32}))
 		for i := range rapid.IntRange(0, 300).Draw(t, "steps") {
 			p := number.Draw(t, "partition")
@@ -20,18 +23,30 @@ func TestTopicOffsets(t *testing.T) {
 				o.remove("t", p)
 				delete(model, p)
 			} else {
-				o.put("t", p, committed{offset: int64(i)})
-				model[p] = int64(i)
+				c := committed{
+					offset: int64(i), leaderEpoch: int32(i % 7), commitMs: int64(2 * i), at: int64(3 * i),
+					expireMs: rapid.SampledFrom([]int64{-1, -1, 0, 5}).Draw(t, "expires"),
+					metadata: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "note"),
+					topicID:  rapid.SampledFrom([]kmeta.UUID{{}, {1}, {1}, {2}}).Draw(t, "id"),
+				}
+				model[p] = c
+				if rapid.Bool().Draw(t, "as text") {
+					read := c
+					read.metadata = ""
+					o.topic("t").put(p, &read, []byte(c.metadata))
+				} else {
+					o.put("t", p, &c)
+				}
 			}
-			_, there := model[p]
-			if c := o.get("t", p); (c != nil) != there || there && c.offset != model[p] {
-				t.Fatalf("%d: %+v", p, c)
+			want, there := model[p]
+			if c, ok := o.get("t", p); ok != there || c != want || o.has("t", p) != there {
+				t.Fatalf("%d: %+v, want %+v", p, c, want)
 			}
 		}
 		var seen []int32
 		o.each(func(_ string, p int32, c *committed) bool {
-			if c.offset != model[p] || o.get("t", p) != c {
-				t.Fatalf("%d: %+v, want %d", p, c, model[p])
+			if *c != model[p] {
+				t.Fatalf("%d: %+v, want %+v", p, c, model[p])
 			}
 			seen = append(seen, p)
 			return true

@@ -83,13 +83,23 @@ func (n *Node) groupConfig(img *metadata.Image) group.Config {
 	}
 }
 
-func (m *groupMachine) replay(e *coordEntry) error {
+func (m *groupMachine) replay(e *coordEntry) error { return m.Replay(m.entryOf(e)) }
+
+func (m *groupMachine) replayPrepared(p *group.Prepared, value []byte) bool {
+	return m.ReplayPrepared(p, value)
+}
+
+func (m *groupMachine) replayAsIs(p *group.Prepared, e *coordEntry) error {
+	return m.ReplayAsIs(p, m.entryOf(e))
+}
+
+func (m *groupMachine) entryOf(e *coordEntry) *group.Entry {
 	m.entry = group.Entry{Record: group.Record{Key: e.key, Value: e.value}, Offset: e.offset}
 	if e.producer != nil {
 		m.producer = group.Producer{ID: e.producer.id, Epoch: e.producer.epoch}
 		m.entry.Producer = &m.producer
 	}
-	return m.Replay(&m.entry)
+	return &m.entry
 }
 
 func (m *groupMachine) replayMarker(producerID int64, producerEpoch int16, commit bool) {

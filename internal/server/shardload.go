@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quire-log/quire/internal/group"
 	"github.com/quire-log/quire/internal/record"
 	"github.com/quire-log/quire/internal/storage"
 )
@@ -90,6 +91,9 @@ func (s *shard[M]) read() error {
 		c.log.Error("a record of a coordinator's log is damaged and has no effect", "partition", s.name(), "offset", int64(offset), "error", err)
 	}}
 	r := readLog(log, c.loadBuffer, func() bool { return c.ctx.Err() != nil || s.closed() }, l.damaged)
+	if pm, ok := any(m).(preparedMachine); ok && log.Size() >= preparedMin {
+		l.prepared, r.ahead = pm, group.NewAhead()
+	}
 	c.work.Go(r.run)
 	err := l.replay(r)
 	r.close()
@@ -114,29 +118,67 @@ type loader struct {
 	reader  record.Reader
 	at      coordEntry // what is replayed
 	records int64
+
+	prepared preparedMachine // m, if the reader prepares its records; else nil
 }
+
+// A preparedMachine replays records of which much was found out on the goroutine that reads the log.
+type preparedMachine interface {
+	machine
+	// replayPrepared is false of a record that it wants whole. It needs the value of one that is Noted.
+	replayPrepared(p *group.Prepared, value []byte) bool
+	replayAsIs(p *group.Prepared, e *coordEntry) error
+}
+
+// preparedMin is how many bytes of a log are worth the memory that preparing takes.
+const preparedMin = 1 << 20
 
 // replay replays all that a reader finds.
 func (l *loader) replay(r *logReader) (err error) {
-	for c := range r.cuts {
-		for i := range c.records {
-			l.record(&c.records[i])
+	for p := range r.pieces {
+		done := 0
+		for _, w := range p.whole {
+			l.spans(p, done, w.after)
+			l.batch(w.batch, w.from)
+			done = w.after
 		}
-		if c.batch != nil {
-			l.batch(c.batch, c.from)
+		l.spans(p, done, len(p.spans))
+		if p.err != nil {
+			err = p.err
 		}
-		if c.err != nil {
-			err = c.err
-		}
-		r.done(c)
+		r.done(p)
 	}
 	return err
 }
 
-func (l *loader) record(e *coordEntry) {
+func (l *loader) spans(p *piece, from, to int) {
+	for i := from; i < to; i++ {
+		s := &p.spans[i]
+		if l.prepared == nil {
+			l.record(s.Key(p.buf), s.Value(p.buf), int64(s.Offset), nil)
+			continue
+		}
+		l.records++
+		prepared := &p.prepared[i]
+		var value []byte
+		if prepared.Noted() {
+			value = s.Value(p.buf)
+		}
+		if l.prepared.replayPrepared(prepared, value) {
+			continue
+		}
+		l.at = coordEntry{coordRecord{s.Key(p.buf), s.Value(p.buf)}, int64(s.Offset), nil}
+		if err := l.prepared.replayAsIs(prepared, &l.at); err != nil {
+			l.damaged(s.Offset, err)
+		}
+	}
+}
+
+func (l *loader) record(key, value []byte, offset int64, producer *coordProducer) {
 	l.records++
-	if err := l.m.replay(e); err != nil {
-		l.damaged(storage.Offset(e.offset), err)
+	l.at = coordEntry{coordRecord{key, value}, offset, producer}
+	if err := l.m.replay(&l.at); err != nil {
+		l.damaged(storage.Offset(offset), err)
 	}
 }
 
@@ -162,8 +204,7 @@ func (l *loader) batch(e record.Entry, from storage.Offset) {
 		if r.Offset < from {
 			continue
 		}
-		l.at = coordEntry{coordRecord{r.Key, r.Value}, int64(r.Offset), producer}
-		l.record(&l.at)
+		l.record(r.Key, r.Value, int64(r.Offset), producer)
 	}
 	if err := l.reader.Err(); err != nil {
 		l.damaged(e.BaseOffset(), err)

@@ -5,87 +5,86 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
+	"github.com/quire-log/quire/internal/group"
 	"github.com/quire-log/quire/internal/record"
 	"github.com/quire-log/quire/internal/storage"
 )
 
 // A logReader reads a coordinator's log ahead of who replays it, so that a load takes as long as the slower of the two, not as both. It
-// reads and checks batches, and cuts those that are plain into records.
+// reads and checks batches, and finds the records of those that are plain.
 type logReader struct {
 	log     *storage.Log
 	end     storage.Offset // where it stops
 	atOnce  int64          // bytes
 	gone    func() bool    // nobody wants the log any more
 	damaged func(storage.Offset, error)
-	bytes   int64 // of batches; to be looked at when cuts is closed
-	reader  record.Reader
+	bytes   int64        // of batches; to be looked at when pieces is closed
+	ahead   *group.Ahead // prepares records, if it is not nil
 
-	cuts   chan *cut    // what is to be replayed, in order; closed at the end
-	used   chan *cut    // what was replayed, to be filled again
-	unused chan *[]byte // buffers of which nothing is to be replayed any more
+	pieces chan *piece // what is to be replayed, in order; closed at the end
+	used   chan *piece // what was replayed, to be filled again
 }
 
-// A cut is a piece of the log.
-type cut struct {
-	records []coordEntry // views of a buffer, with no producer
-	// batch comes after them, if it is not nil: one that is compressed or part of a transaction, a marker, or a message of an old set.
-	// Whoever replays it cuts it; it was checked.
+// A piece is what one read of the log brought: records, and between them batches that whoever replays them cuts itself.
+type piece struct {
+	buf   []byte
+	spans []record.Span // of buf
+	whole []wholeBatch
+	err   error // the log cannot be read from here on
+
+	prepared []group.Prepared // of spans, one each, if records are prepared
+}
+
+// A wholeBatch is a batch of a piece that is compressed or part of a transaction, a marker, or a message of an old set. It was checked.
+type wholeBatch struct {
+	after int // how many of the piece's spans come before it
 	batch record.Entry
 	from  storage.Offset // what lies before is not of the log any more
-	buf   *[]byte        // if not nil, the last views of it are in this cut
-	err   error          // the log cannot be read from here on
 }
 
-const (
-	// cutRecords are in a cut, and the rest of the batch with which there are as many.
-	cutRecords = 1024
-	// cutsAhead bounds the cuts that wait to be replayed.
-	cutsAhead = 2
-)
+// piecesAhead are the pieces of a load: one is replayed, one is filled, and the others make up for either being slower for a while.
+// They share the load's buffer with what is found in them, which takes more than the bytes of small records do.
+const piecesAhead = 5
 
-// loadBuffers are as large as the largest read that they were used for.
-var loadBuffers = sync.Pool{New: func() any { return new([]byte) }}
+// pieces are kept with memory for the largest read that they were used for.
+var pieces = sync.Pool{New: func() any { return new(piece) }}
 
-// readLog begins to read a log. The reader has two buffers, which have room for atOnce bytes together.
-func readLog(log *storage.Log, atOnce int, gone func() bool, damaged func(storage.Offset, error)) *logReader {
-	r := &logReader{log: log, end: log.EndOffset(), atOnce: int64(max(atOnce/2, 1)), gone: gone, damaged: damaged}
-	r.cuts, r.used, r.unused = make(chan *cut, cutsAhead), make(chan *cut, cutsAhead+2), make(chan *[]byte, 2)
+// readLog begins to read a log, with a buffer of so many bytes.
+func readLog(log *storage.Log, buffer int, gone func() bool, damaged func(storage.Offset, error)) *logReader {
+	r := &logReader{log: log, end: log.EndOffset(), atOnce: max(int64(buffer)*2/5/piecesAhead, 1), gone: gone, damaged: damaged}
+	r.pieces, r.used = make(chan *piece, piecesAhead), make(chan *piece, piecesAhead)
 	for range cap(r.used) {
-		r.used <- new(cut)
-	}
-	for range cap(r.unused) {
-		r.unused <- loadBuffers.Get().(*[]byte)
+		r.used <- pieces.Get().(*piece)
 	}
 	return r
 }
 
-// done gives a cut back that was replayed.
-func (r *logReader) done(c *cut) {
-	if c.buf != nil {
-		r.unused <- c.buf
-	}
-	*c = cut{records: c.records[:0]}
-	r.used <- c
+// done gives a piece back that was replayed.
+func (r *logReader) done(p *piece) {
+	clear(p.whole)
+	p.spans, p.prepared, p.whole, p.err = p.spans[:0], p.prepared[:0], p.whole[:0], nil
+	r.used <- p
 }
 
-// close gives the buffers back, when all cuts were.
+// close lets the memory go, when all pieces were given back.
 func (r *logReader) close() {
-	for range cap(r.unused) {
-		loadBuffers.Put(<-r.unused)
+	for range cap(r.used) {
+		pieces.Put(<-r.used)
 	}
 }
 
 // run reads until the end, or until the log cannot be read.
 func (r *logReader) run() {
-	defer close(r.cuts)
+	defer close(r.pieces)
 	for at := r.log.StartOffset(); at < r.end; {
 		next, err := r.read(at)
 		if err != nil {
-			c := <-r.used
-			c.err = err
-			r.cuts <- c
+			p := <-r.used
+			p.err = err
+			r.pieces <- p
 			return
 		}
 		if next <= at { // what lies before the end are no batches, but offsets of some that are gone
@@ -111,21 +110,16 @@ func (r *logReader) read(at storage.Offset) (next storage.Offset, err error) {
 	defer d.Release()
 	next = at
 	for _, region := range d.Regions {
-		buf := <-r.unused
-		if int64(cap(*buf)) < region.Len {
-			*buf = make([]byte, region.Len)
-		}
-		b := (*buf)[:region.Len]
-		n, err := region.File.ReadAt(b, region.Pos)
+		p := <-r.used
+		p.buf = slices.Grow(p.buf[:0], int(region.Len))[:region.Len]
+		n, err := region.File.ReadAt(p.buf, region.Pos)
 		switch {
-		case n == len(b):
-			next, err = r.cut(b, at, next, buf)
-		default:
-			r.unused <- buf
-			if err == nil || errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
+		case n == len(p.buf):
+			next, err = r.cut(p, at, next)
+		case err == nil || errors.Is(err, io.EOF):
+			err = io.ErrUnexpectedEOF
 		}
+		r.pieces <- p
 		if err != nil {
 			return next, fmt.Errorf("at offset %d: %w", at, err)
 		}
@@ -133,61 +127,53 @@ func (r *logReader) read(at storage.Offset) (next storage.Offset, err error) {
 	return next, nil
 }
 
-// cut cuts the batches in b, of which what lies before offset from is left out, and returns the offset behind them. buf is what holds b.
-func (r *logReader) cut(b []byte, from, next storage.Offset, buf *[]byte) (storage.Offset, error) {
-	c := <-r.used
-	send := func() {
-		r.cuts <- c
-		c = <-r.used
-	}
-	var err error
-	for len(b) > 0 {
-		var e record.Entry
-		if e, err = record.FirstEntry(b); err != nil {
-			break
+// cut finds the batches of a piece, of which what lies before offset from is left out, and returns the offset behind them.
+func (r *logReader) cut(p *piece, from, next storage.Offset) (storage.Offset, error) {
+	for left := p.buf; len(left) > 0; {
+		e, err := record.FirstEntry(left)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			break // the bytes end within a batch
+		} else if err != nil {
+			return next, err
 		}
 		if e.LastOffset() >= from {
-			if err := e.Check(); err != nil {
-				r.damaged(e.BaseOffset(), err)
-			} else if !isPlain(e) {
-				c.batch, c.from = e, from
-				send()
-			} else {
-				r.records(e, from, c)
-				if len(c.records) >= cutRecords {
-					send()
-				}
-			}
+			r.entry(p, e, len(p.buf)-len(left), from)
 		}
 		next = e.LastOffset() + 1
-		b = b[len(e):]
+		left = left[len(e):]
 		r.bytes += int64(len(e))
 	}
-	c.buf = buf
-	r.cuts <- c
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return next, nil // the bytes end within a batch
+	return next, nil
+}
+
+// entry adds to p what is at a position of it.
+func (r *logReader) entry(p *piece, e record.Entry, pos int, from storage.Offset) {
+	err := e.Check()
+	switch {
+	case err != nil:
+	case !isPlain(e):
+		p.whole = append(p.whole, wholeBatch{len(p.spans), e, from})
+	default:
+		n := len(p.spans)
+		p.spans, err = record.AppendSpans(p.spans, e.Batch(), pos)
+		if e.BaseOffset() < from {
+			rest := slices.DeleteFunc(p.spans[n:], func(s record.Span) bool { return s.Offset < from })
+			p.spans = p.spans[:n+len(rest)]
+		}
+		if r.ahead != nil {
+			p.prepared = slices.Grow(p.prepared[:n], len(p.spans)-n)[:len(p.spans)]
+			for i := n; i < len(p.spans); i++ {
+				s := &p.spans[i]
+				r.ahead.Prepare(&p.prepared[i], s.Key(p.buf), s.Value(p.buf), int64(s.Offset))
+			}
+		}
 	}
-	return next, err
+	if err != nil {
+		r.damaged(e.BaseOffset(), err)
+	}
 }
 
 // isPlain tells whether a batch is nothing but records as they are.
 func isPlain(e record.Entry) bool {
 	return e.Magic() == 2 && e.Codec() == record.None && !e.Batch().IsControl() && !e.Batch().IsTransactional()
-}
-
-// records adds a batch's records to c.
-func (r *logReader) records(e record.Entry, from storage.Offset, c *cut) {
-	if err := r.reader.ResetEntry(e, loadInflateMax); err != nil {
-		r.damaged(e.BaseOffset(), err)
-		return
-	}
-	for r.reader.Next() {
-		if x := r.reader.Record(); x.Offset >= from {
-			c.records = append(c.records, coordEntry{coordRecord{x.Key, x.Value}, int64(x.Offset), nil})
-		}
-	}
-	if err := r.reader.Err(); err != nil {
-		r.damaged(e.BaseOffset(), err)
-	}
 }

@@ -51,7 +51,7 @@ func TestLoadReadsAhead(t *testing.T) {
 			}
 		}
 	}
-	put(record.None, -1, 3*cutRecords)
+	put(record.None, -1, 3000)
 	put(record.None, -1, 1)
 	for _, atOnce := range []int{1, 300, 5000, 1 << 20} {
 		load := newShard(&shards[*counter]{
