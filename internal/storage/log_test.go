@@ -145,7 +145,7 @@ func TestRegionOutlivesDeletion(t *testing.T) {
 	if n, err := l.DeleteOldSegments(l.EndOffset()); err != nil || n == 0 {
 		t.Fatal(n, err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		gone, err := filepath.Glob(filepath.Join(l.Dir(), "*"+deletedSuffix))
 		if err != nil {

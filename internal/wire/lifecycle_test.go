@@ -58,9 +58,9 @@ func TestAcceptBacksOff(t *testing.T) {
 	failing := &failingListener{Listener: l}
 	failing.failures.Store(3)
 	served := make(chan error, 1)
+	begin := time.Now()
 	go func() { served <- s.Serve(Listener{Name: "X", Listener: failing}) }()
 	nc := dial(t, l.Addr().String())
-	begin := time.Now()
 	nc.Write(frame(metadata("t"), 1))
 	readFrame(t, nc)
 	if took := time.Since(begin); took < 2*acceptBackoffMin {
