@@ -31,8 +31,26 @@ var resetWays = []string{"by-duration", "from-file", "shift-by", "to-current", "
 
 const groupsDescribeExample = "\nExample: --bootstrap-server localhost:9092 --describe --group group1 --"
 
+// resetOptions are the options of --reset-offsets: where to, and whether it is done. groups is what a tool calls those that it moves;
+// some have no use for all of them.
+func resetOptions(groups string, without ...string) []joptOption {
+	return slices.DeleteFunc([]joptOption{
+		{name: "to-offset", arg: requiredArg, typ: "Long", what: "offset", help: "Reset offsets to a specific offset."},
+		{name: "from-file", arg: requiredArg, what: "path to CSV file", help: "Reset offsets to values defined in CSV file."},
+		{name: "to-datetime", arg: requiredArg, what: "datetime", help: "Reset offsets to offset from datetime. Format: 'YYYY-MM-DDThh:mm:ss.sss'"},
+		{name: "by-duration", arg: requiredArg, what: "duration", help: "Reset offsets to offset by duration from current timestamp. Format: 'PnDTnHnMnS'"},
+		{name: "to-earliest", help: "Reset offsets to earliest offset."},
+		{name: "to-latest", help: "Reset offsets to latest offset."},
+		{name: "to-current", help: "Reset offsets to current offset."},
+		{name: "shift-by", arg: requiredArg, typ: "Long", what: "number-of-offsets", help: "Reset offsets shifting current offset by 'n', where 'n' can be positive or negative."},
+		{name: "dry-run", help: "Only show results without executing changes on " + groups + ". Supported operations: reset-offsets."},
+		{name: "execute", help: "Execute operation. Supported operations: reset-offsets."},
+		{name: "export", help: "Export operation execution to a CSV file. Supported operations: reset-offsets."},
+	}, func(o joptOption) bool { return slices.Contains(without, o.name) })
+}
+
 func consumerGroupsParser() *joptParser {
-	return newJopt(
+	return newJopt(append(resetOptions("Consumer Groups"),
 		joptOption{name: "bootstrap-server", arg: requiredArg, what: "server to connect to", help: "The server(s) to connect to. REQUIRED for all options except for --validate-regex."},
 		joptOption{name: "group", arg: requiredArg, what: "consumer group", help: "The consumer group we wish to act on."},
 		joptOption{name: "topic", arg: requiredArg, what: "topic", help: "The topic whose consumer group information should be deleted or topic whose should be included in the reset offset process. " +
@@ -50,17 +68,6 @@ func consumerGroupsParser() *joptParser {
 			"You must choose one of the following reset specifications: --to-datetime, --by-duration, --to-earliest, --to-latest, --shift-by, --from-file, --to-current, --to-offset.\n" +
 			"To define the scope use --all-topics or --topic. One scope must be specified unless you use '--from-file'."},
 		joptOption{name: "delete-offsets", help: "Delete offsets of consumer group. Supports one consumer group at the time, and multiple topics."},
-		joptOption{name: "dry-run", help: "Only show results without executing changes on Consumer Groups. Supported operations: reset-offsets."},
-		joptOption{name: "execute", help: "Execute operation. Supported operations: reset-offsets."},
-		joptOption{name: "export", help: "Export operation execution to a CSV file. Supported operations: reset-offsets."},
-		joptOption{name: "to-offset", arg: requiredArg, typ: "Long", what: "offset", help: "Reset offsets to a specific offset."},
-		joptOption{name: "from-file", arg: requiredArg, what: "path to CSV file", help: "Reset offsets to values defined in CSV file."},
-		joptOption{name: "to-datetime", arg: requiredArg, what: "datetime", help: "Reset offsets to offset from datetime. Format: 'YYYY-MM-DDThh:mm:ss.sss'"},
-		joptOption{name: "by-duration", arg: requiredArg, what: "duration", help: "Reset offsets to offset by duration from current timestamp. Format: 'PnDTnHnMnS'"},
-		joptOption{name: "to-earliest", help: "Reset offsets to earliest offset."},
-		joptOption{name: "to-latest", help: "Reset offsets to latest offset."},
-		joptOption{name: "to-current", help: "Reset offsets to current offset."},
-		joptOption{name: "shift-by", arg: requiredArg, typ: "Long", what: "number-of-offsets", help: "Reset offsets shifting current offset by 'n', where 'n' can be positive or negative."},
 		joptOption{name: "members", help: "Describe members of the group. This option may be used with '--describe' and '--bootstrap-server' options only." + groupsDescribeExample + "members"},
 		joptOption{name: "verbose", help: "Provide additional information, if any, when describing the group. This option may be used with '--offsets'/'--members'/'--state' and '--bootstrap-server' options only." +
 			groupsDescribeExample + "members --verbose"},
@@ -72,7 +79,7 @@ func consumerGroupsParser() *joptParser {
 		joptOption{name: "type", arg: optionalArg, help: "When specified with '--list', it displays the types of all the groups. It can also be used to list groups with specific types.\n" +
 			"Example: --bootstrap-server localhost:9092 --list --type classic,consumer\nThis option may be used with the '--list' option only."},
 		joptOption{name: "validate-regex", arg: requiredArg, what: "regex", help: "Validate that the syntax of the provided regular expression is valid according to the RE2 format."},
-	)
+	)...)
 }
 
 // groupsCommand is one call of kafka-consumer-groups, with its client.
@@ -120,13 +127,7 @@ func parseConsumerGroups(env Env, args []string) (*joptSet, error) {
 	if err := checkConsumerGroups(env, set); err != nil {
 		return nil, err
 	}
-	actions := 0
-	for _, action := range groupActions {
-		if set.has(action) {
-			actions++
-		}
-	}
-	if actions != 1 {
+	if set.countOf(groupActions...) != 1 {
 		return nil, set.parser.usage("Command must include exactly one action: --%s", strings.Join(groupActions, ", --"))
 	}
 	return set, nil

@@ -276,6 +276,16 @@ func (s *joptSet) helpOrVersion(env Env, args []string, purpose string) error {
 	return nil
 }
 
+// countOf is how many of some options are there.
+func (s *joptSet) countOf(names ...string) (n int) {
+	for _, name := range names {
+		if s.has(name) {
+			n++
+		}
+	}
+	return n
+}
+
 // require insists on options.
 func (s *joptSet) require(names ...string) error {
 	for _, name := range names {

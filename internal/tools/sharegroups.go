@@ -14,7 +14,7 @@ const shareGroupsPurpose = "This tool helps to list, describe, reset and delete 
 var shareStates = []string{"Empty", "Stable", "Dead"}
 
 func shareGroupsParser() *joptParser {
-	return newJopt(
+	return newJopt(append(resetOptions("share groups", "to-offset", "from-file", "by-duration", "to-current", "shift-by", "export"),
 		joptOption{name: "bootstrap-server", arg: requiredArg, what: "server to connect to", help: "REQUIRED: The server(s) to connect to."},
 		joptOption{name: "group", arg: requiredArg, what: "share group", help: "The share group we wish to act on."},
 		joptOption{name: "topic", arg: requiredArg, what: "topic", help: "The topic whose offset information should be deleted or included in the reset offset process. When resetting offsets, partitions can be specified using this format: 'topic1:0,1,2', where 0,1,2 are the partitions to be included."},
@@ -31,17 +31,12 @@ func shareGroupsParser() *joptParser {
 			"To define the scope use --all-topics or --topic.\n" +
 			"Fails if neither '--dry-run' nor '--execute' is specified."},
 		joptOption{name: "delete-offsets", help: "Delete offsets of share group. Supports one share group at the time, and multiple topics."},
-		joptOption{name: "to-earliest", help: "Reset offsets to earliest offset."},
-		joptOption{name: "to-latest", help: "Reset offsets to latest offset."},
-		joptOption{name: "to-datetime", arg: requiredArg, what: "datetime", help: "Reset offsets to offset from datetime. Format: 'YYYY-MM-DDThh:mm:ss.sss'"},
-		joptOption{name: "dry-run", help: "Only show results without executing changes on share groups. Supported operations: reset-offsets."},
-		joptOption{name: "execute", help: "Execute operation. Supported operations: reset-offsets."},
 		joptOption{name: "members", help: "Describe members of the group. This option may be used with the '--describe' option only."},
 		joptOption{name: "verbose", help: "Provide additional information, if any, when describing the group. This option may be used with the '--describe' option only."},
 		joptOption{name: "offsets", help: "Describe the group and list all topic partitions in the group along with their offset information. This is the default sub-action and may be used with the '--describe' option only."},
 		joptOption{name: "state", arg: optionalArg, help: "When specified with '--describe', includes the state of the group.\n" +
 			"When specified with '--list', it displays the state of all groups. It can also be used to list groups with specific states. Valid values are Empty, Stable and Dead."},
-	)
+	)...)
 }
 
 // shareGroupsCommand is one call of kafka-share-groups, with its client.
@@ -80,14 +75,8 @@ func parseShareGroups(env Env, args []string) (*joptSet, error) {
 	if err := set.helpOrVersion(env, args, shareGroupsPurpose); err != nil {
 		return nil, err
 	}
-	actions := 0
-	for _, action := range []string{"list", "describe", "delete", "reset-offsets", "delete-offsets"} {
-		if set.has(action) {
-			actions++
-		}
-	}
 	usage := set.parser.usage
-	if actions != 1 {
+	if set.countOf("list", "describe", "delete", "reset-offsets", "delete-offsets") != 1 {
 		return nil, usage("Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets.")
 	}
 	if err := set.require("bootstrap-server"); err != nil {
@@ -269,20 +258,25 @@ func (c *shareGroupsCommand) describe() error {
 	if err != nil {
 		return err
 	}
+	return describeEach(&c.groupsCommand, ids, c.describeShare, c.describeState, c.describeMembers, c.describeOffsets)
+}
+
+// describeEach asks about one group after the other and prints of each what --describe is to show. What has been printed of the first
+// stays when the second fails.
+func describeEach[G any](c *groupsCommand, ids []string, ask func(id string) (G, error), state, members, offsets func(G) error) error {
+	view := offsets
+	switch {
+	case c.set.has("state"):
+		view = state
+	case c.set.has("members"):
+		view = members
+	}
 	for _, id := range ids {
-		g, err := c.describeShare(id)
+		g, err := ask(id)
 		if err != nil {
 			return executionException(err)
 		}
-		switch {
-		case c.set.has("state"):
-			err = c.describeState(g)
-		case c.set.has("members"):
-			c.describeMembers(g)
-		default:
-			err = c.describeOffsets(g)
-		}
-		if err != nil {
+		if err := view(g); err != nil {
 			return err
 		}
 	}
@@ -317,9 +311,9 @@ func (c *shareGroupsCommand) describeState(g *kmsg.ShareGroupDescribeResponseGro
 	return nil
 }
 
-func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseGroup) {
+func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseGroup) error {
 	if !c.noMembers(g) || len(g.Members) == 0 {
-		return
+		return nil
 	}
 	var rows [][]string
 	for _, m := range g.Members {
@@ -336,6 +330,7 @@ func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseG
 		{title: "GROUP", width: minColumn}, {title: "CONSUMER-ID", width: minColumn}, {title: "HOST", width: minColumn}, {title: "CLIENT-ID", width: minColumn},
 		{title: "#PARTITIONS", width: 12, fixed: true}, {title: "MEMBER-EPOCH", width: 13, fixed: true, hidden: !c.set.has("verbose")}, {title: "ASSIGNMENT"},
 	}, rows)
+	return nil
 }
 
 func (c *shareGroupsCommand) describeOffsets(g *kmsg.ShareGroupDescribeResponseGroup) error {

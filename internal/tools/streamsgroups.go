@@ -17,7 +17,7 @@ const streamsGroupsPurpose = "This tool helps to list, or describe streams group
 var streamsStates = []string{"Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead"}
 
 func streamsGroupsParser() *joptParser {
-	return newJopt(
+	return newJopt(append(resetOptions("streams group"),
 		joptOption{name: "bootstrap-server", arg: requiredArg, what: "server to connect to", help: "REQUIRED: The server(s) to connect to."},
 		joptOption{name: "group", arg: requiredArg, what: "streams group", help: "The streams group we wish to act on."},
 		joptOption{name: "input-topic", arg: requiredArg, what: "topic", help: "The input topic whose committed offset should be deleted or reset. In `reset-offsets` case, partitions can be specified using this format: " +
@@ -42,14 +42,6 @@ func streamsGroupsParser() *joptParser {
 			"You must choose one of the following reset specifications: --to-datetime, --by-duration, --to-earliest, --to-latest, --shift-by, --from-file, --to-current, --to-offset.\n" +
 			"To define the scope use --all-input-topics or --input-topic. One scope must be specified unless you use '--from-file'.\n" +
 			"Fails if neither '--dry-run' nor '--execute' is specified."},
-		joptOption{name: "to-offset", arg: requiredArg, typ: "Long", what: "offset", help: "Reset offsets to a specific offset."},
-		joptOption{name: "from-file", arg: requiredArg, what: "path to CSV file", help: "Reset offsets to values defined in CSV file."},
-		joptOption{name: "to-datetime", arg: requiredArg, what: "datetime", help: "Reset offsets to offset from datetime. Format: 'YYYY-MM-DDThh:mm:ss.sss'"},
-		joptOption{name: "by-duration", arg: requiredArg, what: "duration", help: "Reset offsets to offset by duration from current timestamp. Format: 'PnDTnHnMnS'"},
-		joptOption{name: "to-earliest", help: "Reset offsets to earliest offset."},
-		joptOption{name: "to-latest", help: "Reset offsets to latest offset."},
-		joptOption{name: "to-current", help: "Reset offsets to current offset."},
-		joptOption{name: "shift-by", arg: requiredArg, typ: "Long", what: "number-of-offsets", help: "Reset offsets shifting current offset by 'n', where 'n' can be positive or negative."},
 		joptOption{name: "delete-internal-topic", arg: requiredArg, help: "Delete specified internal topic of the streams group. Supported operations: reset-offsets." +
 			"This option is applicable only when --execute is used."},
 		joptOption{name: "delete-all-internal-topics", help: "Delete all internal topics linked to the streams group. Supported operations: reset-offsets, delete. " +
@@ -57,10 +49,7 @@ func streamsGroupsParser() *joptParser {
 		joptOption{name: "verbose", help: "Use with --describe --state  to show group epoch and target assignment epoch.\n" +
 			"Use with --describe --members to show for each member the member epoch, target assignment epoch, current assignment, target assignment, and whether member is still using the classic rebalance protocol.\n" +
 			"Use with --describe --offsets  and --describe  to show leader epochs for each partition."},
-		joptOption{name: "dry-run", help: "Only show results without executing changes on streams group. Supported operations: reset-offsets."},
-		joptOption{name: "execute", help: "Execute operation. Supported operations: reset-offsets."},
-		joptOption{name: "export", help: "Export operation execution to a CSV file. Supported operations: reset-offsets."},
-	)
+	)...)
 }
 
 // streamsGroupsCommand is one call of kafka-streams-groups, with its client.
@@ -149,13 +138,7 @@ func checkStreamsGroups(env Env, set *joptSet, args []string) error {
 			return err
 		}
 	}
-	actions := 0
-	for _, action := range []string{"list", "describe", "delete", "reset-offsets", "delete-offsets"} {
-		if set.has(action) {
-			actions++
-		}
-	}
-	if actions != 1 {
+	if set.countOf("list", "describe", "delete", "reset-offsets", "delete-offsets") != 1 {
 		return usage("Command must include exactly one action: --list, --describe, --delete, --reset-offsets, or --delete-offsets.")
 	}
 	return nil
@@ -275,27 +258,10 @@ func (c *streamsGroupsCommand) describe() error {
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		g, err := c.describeStreams(id)
-		if err != nil {
-			return executionException(err)
-		}
-		switch {
-		case c.set.has("members"):
-			c.printMembers(g)
-		case c.set.has("state"):
-			c.printState(g)
-		default:
-			err = c.printOffsets(g)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return describeEach(&c.groupsCommand, ids, c.describeStreams, c.printState, c.printMembers, c.printOffsets)
 }
 
-func (c *streamsGroupsCommand) printState(g *streamsGroup) {
+func (c *streamsGroupsCommand) printState(g *streamsGroup) error {
 	switch g.State {
 	case "Dead":
 		printGroupError(c.env, "Streams group '"+g.Group+"' does not exist.")
@@ -308,14 +274,15 @@ func (c *streamsGroupsCommand) printState(g *streamsGroup) {
 		{title: "GROUP-EPOCH", width: 15, fixed: true, hidden: !verbose}, {title: "TARGET-ASSIGNMENT-EPOCH", width: 25, fixed: true, hidden: !verbose}, {title: "#MEMBERS"},
 	}, [][]string{{g.Group, fmt.Sprintf("%s:%d (%d)", g.coordinator.host, g.coordinator.port, g.coordinator.id), g.State,
 		strconv.Itoa(int(g.Epoch)), strconv.Itoa(int(g.AssignmentEpoch)), strconv.Itoa(len(g.Members))}})
+	return nil
 }
 
 // hasTable is whether members and offsets of a group are shown.
 func (g *streamsGroup) hasTable() bool { return g.State != "Dead" && len(g.Members) > 0 }
 
-func (c *streamsGroupsCommand) printMembers(g *streamsGroup) {
+func (c *streamsGroupsCommand) printMembers(g *streamsGroup) error {
 	if !g.hasTable() {
-		return
+		return nil
 	}
 	verbose := c.set.has("verbose")
 	topologyEpoch := int32(0)
@@ -342,6 +309,7 @@ func (c *streamsGroupsCommand) printMembers(g *streamsGroup) {
 		{title: "MEMBER-PROTOCOL", width: 15, fixed: true, hidden: !verbose}, {title: "MEMBER-EPOCH", width: 15, fixed: true, hidden: !verbose},
 		{title: "PROCESS", width: minColumn}, {title: "CLIENT-ID", width: minColumn}, {title: "ASSIGNMENTS"},
 	}, rows)
+	return nil
 }
 
 // tasksText is how the tables show what a member has to do.
