@@ -59,9 +59,9 @@ func created(t *testing.T, m *Manager, topic string) *Log {
 }
 
 // all watermarks are at the end.
-func (w *world) watermarks(m **Manager) {
+func (w *world) watermarks() {
 	w.o.HighWatermark = func(tp TopicPartition) (Offset, bool) {
-		if l := (*m).Log(tp); l != nil {
+		if l := w.manager.Log(tp); l != nil {
 			return l.EndOffset(), true
 		}
 		return 0, false
@@ -72,9 +72,8 @@ func (w *world) watermarks(m **Manager) {
 func TestCleanerCleans(t *testing.T) {
 	w := cleaning(t, nil)
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		l := created(t, m, "orders")
 		fill(t, l, 100)
@@ -112,9 +111,8 @@ func TestCleanerCleans(t *testing.T) {
 func TestCleanerBadBatch(t *testing.T) {
 	w := cleaning(t, nil)
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		bad, good := created(t, m, "bad"), created(t, m, "good")
 		fill(t, bad, 50)
 		fill(t, good, 50)
@@ -164,9 +162,8 @@ func TestCleanerRoused(t *testing.T) {
 	w.o.Cleaner.BackoffMs = 24 * 3600 * 1000
 	w.o.ConfigFor = func(string) Config { return testConfig() } // not compacted
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		l := created(t, m, "orders")
 		fill(t, l, 100)
@@ -190,9 +187,8 @@ func TestCleanerLanes(t *testing.T) {
 	w := cleaning(t, nil)
 	w.o.Cleaner.BytesPerSecond = 100_000
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		heavy := created(t, m, "heavy")
 		c := heavy.Config()
 		c.SegmentBytes = 20_000_000
@@ -325,9 +321,8 @@ func TestMonthOfData(t *testing.T) {
 	w.o.Cleaner.BackoffMs = 60_000
 	w.o.RetentionCheckMs, w.o.InitialTaskDelayMs = 300_000, 30_000
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		events, table := created(t, m, "events"), created(t, m, "table")
 		put := func(l *Log, key string, value []byte) {

@@ -49,9 +49,8 @@ func recordsOf(t testing.TB, l *Log) (all []Offset) {
 func TestCountRecords(t *testing.T) {
 	w := cleaning(t, nil)
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		l := created(t, m, "orders")
 		batch := func(from, n, keys int) {

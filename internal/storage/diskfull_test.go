@@ -31,16 +31,22 @@ func isRefusedForRoom(err error) bool {
 	return errors.As(err, &full) && errors.Is(err, errDiskWatermark)
 }
 
-// At the watermark clients are refused, all else works; when there is room again they are not.
-func TestDiskFullIsAMode(t *testing.T) {
+// fullDiskWorld has one directory on a disk of so many bytes. Its watermark and its reserve are small beside that, and looked at each second.
+func fullDiskWorld(t *testing.T, capacity int64) *world {
+	t.Helper()
 	w := newWorld(t, "/data")
 	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
+	w.fs.SetCapacity(capacity)
+	return w
+}
+
+// At the watermark clients are refused, all else works; when there is room again they are not.
+func TestDiskFullIsAMode(t *testing.T) {
+	w := fullDiskWorld(t, 10_000_000)
 	w.o.Cleaner = CleanerConfig{}
-	w.fs.SetCapacity(10_000_000)
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		l := created(t, m, "orders")
 		time.Sleep(2 * time.Second)
@@ -130,13 +136,10 @@ func fillDisk(t *testing.T, w *world, left int64) vfs.File {
 
 // A node starts on a disk without a free byte: the reserve gives it room.
 func TestDiskFullStart(t *testing.T) {
-	w := newWorld(t, "/data")
-	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
-	w.fs.SetCapacity(10_000_000)
+	w := fullDiskWorld(t, 10_000_000)
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		l := created(t, m, "orders")
 		fill(t, l, 100)
@@ -190,13 +193,10 @@ func TestDiskFullStart(t *testing.T) {
 
 // A reserve that cannot be given up is not said to be: once, and it is tried again.
 func TestDiskReserveStuck(t *testing.T) {
-	w := newWorld(t, "/data")
-	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
-	w.fs.SetCapacity(10_000_000)
+	w := fullDiskWorld(t, 10_000_000)
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		time.Sleep(2 * time.Second)
 		var stuck atomic.Bool
@@ -224,9 +224,7 @@ func TestDiskReserveStuck(t *testing.T) {
 
 // A reserve is whole or not there, and one that cannot grow stays as it was: a start counts on it.
 func TestDiskReserveIsWhole(t *testing.T) {
-	w := newWorld(t, "/data")
-	w.o.Disk = DiskOptions{WatermarkBytes: 400_000, ReserveBytes: 80_000, CheckMs: 1000}
-	w.fs.SetCapacity(40_000_000)
+	w := fullDiskWorld(t, 40_000_000)
 	w.bubble(func(t *testing.T) {
 		left := map[string]int{startReserveFile: 1000, startReserveFile + ".tmp": 70_000, reserveFile + ".tmp": 70_000} // of a run that was killed
 		for name, n := range left {

@@ -22,9 +22,8 @@ func TestEveryDecisionIsAnEvent(t *testing.T) {
 	w.o.Events = ring.Add
 	w.o.RetentionCheckMs = 1000
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		m.Start()
 		plain, table := created(t, m, "plain"), created(t, m, "table")
 		expect := func(kind, topic, cause string) {

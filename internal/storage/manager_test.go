@@ -20,12 +20,13 @@ import (
 
 // A world is a file system with formatted data directories, and what a Manager on them says.
 type world struct {
-	t      *testing.T
-	fs     *vfs.Mem
-	o      ManagerOptions
-	mu     sync.Mutex // guards the fields below
-	log    bytes.Buffer
-	events []Event
+	t       *testing.T
+	fs      *vfs.Mem
+	o       ManagerOptions
+	manager *Manager   // the last that was opened
+	mu      sync.Mutex // guards the fields below
+	log     bytes.Buffer
+	events  []Event
 }
 
 func newWorld(t *testing.T, dirs ...string) *world {
@@ -91,6 +92,7 @@ func (w *world) open() *Manager {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(m.Abort)
+	w.manager = m
 	return m
 }
 

@@ -16,9 +16,8 @@ func TestShedOldest(t *testing.T) {
 	}
 	w.o.Cleaner = CleanerConfig{}
 	w.bubble(func(t *testing.T) {
-		var m *Manager
-		w.watermarks(&m)
-		m = w.start()
+		w.watermarks()
+		m := w.start()
 		a, b, kept := created(t, m, "a"), created(t, m, "b"), created(t, m, "kept")
 		for _, l := range []*Log{kept, a, b, a, b, a} {
 			fill(t, l, 20)

@@ -38,12 +38,20 @@ func (w *world) breakDir(dir string, err error) *atomic.Bool {
 	return broken
 }
 
+// twoDirectories has /a and /b, which are probed each second when they fail.
+func twoDirectories(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, "/a", "/b")
+	w.o.Disk.CheckMs = 1000
+	return w
+}
+
 // A directory that fails while the node runs is offline with all its partitions, is probed, and comes back with all records.
 func TestDirectoryIsTakenBack(t *testing.T) {
-	w := newWorld(t, "/a", "/b")
+	w := twoDirectories(t)
 	w.bubble(func(t *testing.T) {
 		returned := 0
-		w.o.Disk.CheckMs, w.o.Returned = 1000, func() { returned++ }
+		w.o.Returned = func() { returned++ }
 		m := w.start()
 		m.Start()
 		a, b := w.create(m, "t", 0), w.create(m, "t", 1)
@@ -118,9 +126,8 @@ func TestDirectoryIsTakenBack(t *testing.T) {
 
 // A directory that could not be read at the start is read when it can, and what it holds counts from then on.
 func TestUnreadDirectoryIsTakenBack(t *testing.T) {
-	w := newWorld(t, "/a", "/b")
+	w := twoDirectories(t)
 	w.bubble(func(t *testing.T) {
-		w.o.Disk.CheckMs = 1000
 		m := w.start()
 		w.append(w.create(m, "t", 0), 2)
 		w.append(w.create(m, "t", 1), 4)
@@ -161,9 +168,8 @@ func TestUnreadDirectoryIsTakenBack(t *testing.T) {
 
 // What the directory no longer holds stays offline, rather than come back empty.
 func TestTakenBackWithoutAPartition(t *testing.T) {
-	w := newWorld(t, "/a", "/b")
+	w := twoDirectories(t)
 	w.bubble(func(t *testing.T) {
-		w.o.Disk.CheckMs = 1000
 		m := w.start()
 		m.Start()
 		w.create(m, "t", 0)
@@ -219,9 +225,8 @@ func TestAnotherVolumeIsNotTakenBack(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, "/a", "/b")
+			w := twoDirectories(t)
 			w.bubble(func(t *testing.T) {
-				w.o.Disk.CheckMs = 1000
 				m := w.start()
 				m.Start()
 				w.create(m, "t", 0)
@@ -310,9 +315,8 @@ func TestFailingLogIsTriedSeldom(t *testing.T) {
 
 // A log that fails again within its pause may have failed with all of its directory: that is looked at at once, not after the pause.
 func TestDirectoryFailsAfterItsLog(t *testing.T) {
-	w := newWorld(t, "/a", "/b")
+	w := twoDirectories(t)
 	w.bubble(func(t *testing.T) {
-		w.o.Disk.CheckMs = 1000
 		m := w.start()
 		m.Start()
 		tp := TopicPartition{"t", 0}
