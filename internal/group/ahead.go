@@ -10,11 +10,11 @@ import (
 // An Ahead does what a replay needs no Shard for: it takes commits apart, and tells which of them have the names of one that came before.
 // So one goroutine may read a log and another replay it, and each has about half of the work. It belongs to the one that reads.
 //
-// Names are told apart by their bytes: there are places for them, by a hash, and those that come to a place put those before them out.
+// Names are told apart by their bytes: there are places for them, by a hash, and names that find theirs taken put others out.
 // The Shard has the same places, and in each the offsets that the names stand for.
 type Ahead struct {
 	seed   maphash.Seed
-	places []aheadPlace // a power of two of them
+	places []aheadPlace // a power of two of them, two at least
 }
 
 // An aheadPlace has what is common to the commits of a group on a topic.
@@ -64,11 +64,8 @@ func (a *Ahead) Prepare(p *Prepared, key, value []byte, offset int64) {
 	if !ok {
 		return
 	}
-	hash := maphash.Bytes(a.seed, key[:names]) & uint64(len(a.places)-1)
-	place := &a.places[hash]
-	p.place = uint16(hash)
-	if place.id != c.topicID || string(place.names) != string(key[:names]) {
-		place.id, place.names = c.topicID, append(place.names[:0], key[:names]...)
+	var known bool
+	if p.place, known = a.place(key[:names], &c.topicID); !known {
 		p.kind = preparedFirst
 		return
 	}
@@ -76,6 +73,26 @@ func (a *Ahead) Prepare(p *Prepared, key, value []byte, offset int64) {
 		offset: c.offset, commitMs: c.commitMs, at: offset, leaderEpoch: c.leaderEpoch, partition: int32(binary.BigEndian.Uint32(key[names:])),
 		place: p.place, noteSize: uint8(len(note)), kind: preparedKnown,
 	}
+}
+
+// place returns the place of names, and whether they were there. They may be in two places, so that few put each other out in turn.
+func (a *Ahead) place(names []byte, id *kmeta.UUID) (place uint16, known bool) {
+	first := uint16(maphash.Bytes(a.seed, names)) & uint16(len(a.places)-1)
+	second := first ^ 1
+	at := &a.places[first]
+	if at.id == *id && string(at.names) == string(names) {
+		return first, true
+	}
+	other := &a.places[second]
+	if other.id == *id && string(other.names) == string(names) {
+		return second, true
+	}
+	place = first
+	if len(at.names) > 0 && len(other.names) == 0 {
+		place, at = second, other
+	}
+	at.id, at.names = *id, append(at.names[:0], names...)
+	return place, false
 }
 
 // Noted tells whether the record's value is needed even if all else is known.

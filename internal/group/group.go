@@ -199,13 +199,16 @@ func orphaned(image *metadata.Image, topic string, o *committed) bool {
 	return t == nil || o.topicID != kmeta.UUID{} && o.topicID != t.ID
 }
 
-func (g *group) hasOrphans() (found bool) {
+// hasOrphans is whether there may be offsets that are orphaned.
+func (g *group) hasOrphans() bool {
 	image := g.s.opts.Image()
-	g.offsets.each(func(topic string, _ int32, o *committed) bool {
-		found = orphaned(image, topic, o)
-		return !found
-	})
-	return found
+	for name, t := range g.offsets {
+		topic := image.Topic(name)
+		if topic == nil || t.other(topic.ID) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxCause bounds what is kept of a member's own words.

@@ -36,16 +36,12 @@ func (o offsets) get(topic string, partition int32) (c committed, ok bool) {
 	return c, false
 }
 
-func (o offsets) put(topic string, partition int32, c *committed) {
-	o.topic(topic).put(partition, c, nil)
-}
-
 // topic returns a topic's offsets. They may be new, and something is to be put into them at once.
-func (o offsets) topic(name string) *topicOffsets {
-	t := o[name]
+func (o offsets) topic(name *topicName) *topicOffsets {
+	t := o[name.name]
 	if t == nil {
-		t = &topicOffsets{name: name}
-		o[name] = t
+		t = &topicOffsets{topic: name}
+		o[name.name] = t
 	}
 	return t
 }
@@ -89,12 +85,12 @@ func (g *group) unstable(topic string, partition int32) bool {
 	return false
 }
 
-// intern returns the shard's own copy of a topic's name.
-func (s *Shard) intern(topic []byte) string {
-	if own, ok := s.topics[string(topic)]; ok {
-		return own
+// topic returns what the shard's groups have in common of a topic.
+func (s *Shard) topic(name []byte) *topicName {
+	t := s.topics[string(name)]
+	if t == nil {
+		t = &topicName{name: string(name)}
+		s.topics[t.name] = t
 	}
-	own := string(topic)
-	s.topics[own] = own
-	return own
+	return t
 }

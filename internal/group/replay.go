@@ -105,7 +105,7 @@ func (s *Shard) replayOffset(e *Entry) error {
 	if g.pending[e.Producer.ID] == nil {
 		g.pending[e.Producer.ID] = offsets{}
 	}
-	g.pending[e.Producer.ID].topic(s.intern(topic)).put(partition, &c, note)
+	g.pending[e.Producer.ID].topic(s.topic(topic)).put(partition, &c, note)
 	if s.open[e.Producer.ID] == nil {
 		s.open[e.Producer.ID] = map[*group]struct{}{}
 	}
@@ -125,12 +125,12 @@ func (s *Shard) known(name []byte) *group {
 
 // said are the group's offsets of a topic, which most often is the one of the record before.
 func (g *group) said(topic []byte) *topicOffsets {
-	if t := g.recent; t != nil && t.name == string(topic) {
+	if t := g.recent; t != nil && t.topic.name == string(topic) {
 		return t
 	}
 	t := g.offsets[string(topic)]
 	if t == nil {
-		t = g.offsets.topic(g.s.intern(topic))
+		t = g.offsets.topic(g.s.topic(topic))
 	}
 	g.recent = t
 	return t
@@ -233,9 +233,10 @@ func (g *group) ended(producerID int64) {
 func (s *Shard) ReplayMarker(producerID int64, producerEpoch int16, commit bool) {
 	for g := range maps.Clone(s.open[producerID]) {
 		if commit {
-			g.pending[producerID].each(func(topic string, partition int32, c *committed) bool {
+			p := g.pending[producerID]
+			p.each(func(topic string, partition int32, c *committed) bool {
 				if have, ok := g.offsets.get(topic, partition); !ok || have.at < c.at {
-					g.offsets.put(topic, partition, c)
+					g.offsets.topic(p[topic].topic).put(partition, c, nil)
 				}
 				return true
 			})

@@ -27,10 +27,10 @@ func FuzzReadCommit(f *testing.F) {
 		kind &= 1
 		quick, slow := committed{leaderEpoch: -1, expireMs: -1}, committed{leaderEpoch: -1, expireMs: -1}
 		note, ok := quick.read(kind, value)
-		kept := offsets{}
-		kept.put("t", 0, &committed{metadata: "of before", expireMs: -1})
-		kept["t"].put(0, &quick, note)
-		quick, _ = kept.get("t", 0)
+		kept := topicOffsets{topic: &topicName{name: "t"}}
+		kept.put(0, &committed{metadata: "of before", expireMs: -1}, nil)
+		kept.put(0, &quick, note)
+		quick = kept.committed(0, kept.find(0))
 		err := slow.readOther(kind, value)
 		switch {
 		case ok && err != nil:

@@ -62,8 +62,8 @@ type Shard struct {
 	over   bool // unloaded: no timer runs any more
 
 	groups map[string]*group
-	recent *group            // one of groups, or nil: of the offset that was replayed last
-	topics map[string]string // names of topics with offsets, one string for all that mention them
+	recent *group                // one of groups, or nil: of the offset that was replayed last
+	topics map[string]*topicName // of topics with offsets
 	timers timerHeap
 	places []place // while loading, with an Ahead; nil until there is one
 
@@ -81,7 +81,7 @@ func NewShard(o Options) *Shard {
 	}
 	return &Shard{
 		opts: o, config: o.Config,
-		groups: map[string]*group{}, topics: map[string]string{}, open: map[int64]map[*group]struct{}{},
+		groups: map[string]*group{}, topics: map[string]*topicName{}, open: map[int64]map[*group]struct{}{},
 	}
 }
 

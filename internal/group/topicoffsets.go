@@ -11,8 +11,8 @@ import (
 // kept in 32 bytes without a pointer, since a broker may have millions of them. The id of the topic is kept once, and what else there
 // may be is a note beside it.
 type topicOffsets struct {
-	name string
-	id   kmeta.UUID // of the topic, as it was when nothing else was committed of it
+	topic *topicName
+	id    kmeta.UUID // of the topic, as it was when nothing else was committed of it
 
 	// Most groups commit on all partitions, and those are found by their number; a partition whose number is large for how many there
 	// are is in high.
@@ -20,6 +20,12 @@ type topicOffsets struct {
 	notes []note // of low; short or nil where none has one
 	high  map[int32]*far
 	n     int
+}
+
+// A topicName is what all groups' offsets of a topic have in common.
+type topicName struct {
+	name string
+	most int // the longest low that one of them had
 }
 
 // kept is what is kept of every partition.
@@ -47,6 +53,9 @@ type far struct {
 
 // lowMin is how many numbers low has room for however few partitions there are.
 const lowMin = 16
+
+// manyMore bounds how many partitions low gets room for, for each that there is.
+const manyMore = 16
 
 // find returns what is kept of a partition, until the next one is added; nil: nothing.
 func (t *topicOffsets) find(partition int32) *kept {
@@ -126,8 +135,13 @@ func (t *topicOffsets) add(partition int32) *kept {
 		t.high[partition] = h
 		return &h.kept
 	}
-	if more := int(partition) + 1 - len(t.low); more > 0 {
-		t.low = append(t.low, make([]kept, more)...)
+	if need := int(partition) + 1; need > len(t.low) {
+		// A group that has said something of several partitions will have as many as others have.
+		if room := min(t.topic.most, manyMore*(t.n-1)); need > cap(t.low) && need < room {
+			t.low = append(make([]kept, 0, room), t.low...)
+		}
+		t.low = append(t.low, make([]kept, need-len(t.low))...)
+		t.topic.most = max(t.topic.most, need)
 	}
 	return &t.low[partition]
 }
@@ -143,6 +157,25 @@ func (t *topicOffsets) remove(partition int32) {
 	}
 	*k = kept{}
 	delete(t.high, partition)
+}
+
+// other is whether something may have been said of a topic that had another id. Without an id, it was said of any.
+func (t *topicOffsets) other(id kmeta.UUID) bool {
+	is := func(said kmeta.UUID) bool { return said != kmeta.UUID{} && said != id }
+	if is(t.id) {
+		return true
+	}
+	for i := range t.notes {
+		if is(t.notes[i].topicID) {
+			return true
+		}
+	}
+	for _, h := range t.high {
+		if is(h.topicID) {
+			return true
+		}
+	}
+	return false
 }
 
 // partitions are those of which something is said, by number.

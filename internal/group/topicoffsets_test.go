@@ -16,6 +16,7 @@ import (
 func TestTopicOffsets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, model := offsets{}, map[int32]committed{}
+		name := &topicName{name: "t", most: rapid.SampledFrom([]int{0, 5, 100, 5000}).Draw(t, "most")}
 		number := rapid.OneOf(rapid.Int32Range(0, 40), rapid.Int32Range(0, 2000), rapid.SampledFrom([]int32{-1, math.MinInt32, math.MaxInt32}))
 		for i := range rapid.IntRange(0, 300).Draw(t, "steps") {
 			p := number.Draw(t, "partition")
@@ -33,9 +34,9 @@ func TestTopicOffsets(t *testing.T) {
 				if rapid.Bool().Draw(t, "as text") {
 					read := c
 					read.metadata = ""
-					o.topic("t").put(p, &read, []byte(c.metadata))
+					o.topic(name).put(p, &read, []byte(c.metadata))
 				} else {
-					o.put("t", p, &c)
+					o.topic(name).put(p, &c, nil)
 				}
 			}
 			want, there := model[p]
@@ -58,6 +59,8 @@ func TestTopicOffsets(t *testing.T) {
 			t.Fatalf("%d partitions, and the topic is there: %v", len(model), topic != nil)
 		} else if topic != nil && (topic.n != len(model) || len(topic.low) > max(lowMin, 2*300)) {
 			t.Fatalf("%d of %d, room for %d", topic.n, len(model), len(topic.low))
+		} else if topic != nil && cap(topic.low) > max(lowMin, 2*300, manyMore*300) {
+			t.Fatalf("%d, room for %d", topic.n, cap(topic.low))
 		}
 	})
 }
