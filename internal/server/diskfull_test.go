@@ -73,14 +73,6 @@ func TestStartWithoutAFreeByte(t *testing.T) {
 			}
 			n := start()
 			defer func() { n.Abort() }()
-			until := func(what string, is func() bool) {
-				t.Helper()
-				for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatalf("%s: not within a minute", what)
-					}
-				}
-			}
 			dial := func() *dataClient { return dialNode(t, n) }
 			cl := dial()
 			cl.topic("keep", 2)
@@ -88,7 +80,7 @@ func TestStartWithoutAFreeByte(t *testing.T) {
 			for range 10 {
 				cl.put("keep", pack(t, nil, "a", "b", "c"))
 			}
-			until("the reserves are made", func() bool { return there(".quire-reserve") && there(".quire-reserve-start") })
+			eventually(t, "the reserves are made", func() bool { return there(".quire-reserve") && there(".quire-reserve-start") })
 
 			produce := func() int16 {
 				return cl.ask(produceRequest(9, "keep", [16]byte{}, -1, pack(t, nil, "x"))).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
@@ -98,7 +90,7 @@ func TestStartWithoutAFreeByte(t *testing.T) {
 				fillVolume(t, filler, func() bool { return !there(".quire-reserve") })
 			}
 			for round := range 3 {
-				until("the start's reserve is made", func() bool { return there(".quire-reserve-start") })
+				eventually(t, "the start's reserve is made", func() bool { return there(".quire-reserve-start") })
 				fill()
 				c.end(n)
 				fill() // what the end gave back, too
@@ -144,11 +136,11 @@ func TestStartWithoutAFreeByte(t *testing.T) {
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}
-			until("produce is taken again", func() bool { return produce() == 0 })
+			eventually(t, "produce is taken again", func() bool { return produce() == 0 })
 			if made != 0 {
 				cl.topic("late", 1)
 			}
-			until("produce to the late topic is taken", func() bool {
+			eventually(t, "produce to the late topic is taken", func() bool {
 				return cl.ask(produceRequest(9, "late", [16]byte{}, -1, pack(t, nil, "x"))).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode == 0
 			})
 			if err := n.Close(t.Context()); err != nil {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -18,14 +17,8 @@ import (
 
 // When a directory fails its partitions refuse with an error that clients try again after, the others serve; when it works again all serve.
 func TestAFailedDirectoryServesAgain(t *testing.T) {
-	fs := vfs.NewMem()
-	n, err := Start(t.Context(), Options{FS: fs, Properties: map[string]string{
-		"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": "a,b", "disk.check.interval.ms": "5",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Abort()
+	n := dataNode(t, "", "log.dirs", "a,b", "disk.check.interval.ms", "5")
+	fs := n.options.FS.(*vfs.Mem)
 	c := dialNode(t, n)
 	id := c.topic("t", 4)
 	produce := func() (codes [4]int16) {
@@ -60,18 +53,10 @@ func TestAFailedDirectoryServesAgain(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
 	fs.FailEvery(syscall.EIO, func(_, name string) bool { return broken.Load() && strings.HasPrefix(name, "b/") })
-	until := func(what string, is func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: not within a minute", what)
-			}
-		}
-	}
 	if codes := produce(); codes != want {
 		t.Errorf("produce to a directory that fails: %v, want %v", codes, want)
 	}
-	until("the directory is offline", func() bool { return errors.Is(n.logs.Dirs()[1].Err, syscall.EIO) })
+	eventually(t, "the directory is offline", func() bool { return errors.Is(n.logs.Dirs()[1].Err, syscall.EIO) })
 	if codes := fetch(); codes != want {
 		t.Errorf("fetch from an offline directory: %v, want %v", codes, want)
 	}
@@ -81,7 +66,7 @@ func TestAFailedDirectoryServesAgain(t *testing.T) {
 		ends[i] = n.replicas.Partition("t", i).HighWatermark()
 	}
 	broken.Store(false)
-	until("the directory is back", func() bool { return fetch() == [4]int16{} })
+	eventually(t, "the directory is back", func() bool { return fetch() == [4]int16{} })
 	for i, end := range ends {
 		if hw := n.replicas.Partition("t", i).HighWatermark(); hw != end {
 			t.Errorf("partition %d: high watermark %d, was %d", i, hw, end)
@@ -124,11 +109,7 @@ func TestADirectoryThatWasAwayAtTheStartIsRegistered(t *testing.T) {
 		t.Fatalf("%d directories are registered, the second: %v", got, n.logs.Dirs()[1].Err)
 	}
 	broken.Store(false)
-	for deadline := time.Now().Add(time.Minute); registered() != 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %v", n.logs.Dirs()[1].Err)
-		}
-	}
+	eventually(t, "both are registered", func() bool { return registered() == 2 })
 	ids := n.controller.Image().Broker(n.id).Directories
 	for i, d := range n.logs.Dirs() {
 		if d.Err != nil || storage.TopicID(ids[i]) != d.ID {
@@ -149,14 +130,8 @@ func TestADirectoryThatWasAwayAtTheStartIsRegistered(t *testing.T) {
 
 // A partition whose log comes back without records that it had begins a new leader epoch with what takes their offsets; others do not.
 func TestALogThatComesBackShorterBeginsAnEpoch(t *testing.T) {
-	fs := vfs.NewMem()
-	n, err := Start(t.Context(), Options{FS: fs, Properties: map[string]string{
-		"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": "a,b", "disk.check.interval.ms": "5",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Abort()
+	n := dataNode(t, "", "log.dirs", "a,b", "disk.check.interval.ms", "5")
+	fs := n.options.FS.(*vfs.Mem)
 	c := dialNode(t, n)
 	id := c.topic("t", 4)
 	batch := pack(t, nil, "v")
@@ -180,15 +155,7 @@ func TestALogThatComesBackShorterBeginsAnEpoch(t *testing.T) {
 		return broken.Load() && strings.HasPrefix(name, "b/") && (op == "write" || op == "create")
 	})
 	produce()
-	until := func(what string, is func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: not within a minute", what)
-			}
-		}
-	}
-	until("the directory is offline", func() bool { return n.logs.Dirs()[1].Err != nil })
+	eventually(t, "the directory is offline", func() bool { return n.logs.Dirs()[1].Err != nil })
 	f, err := fs.OpenFile(n.replicas.Partition("t", int32(shorter)).Log().Dir()+"/00000000000000000000.log", os.O_RDWR, 0o644)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +165,7 @@ func TestALogThatComesBackShorterBeginsAnEpoch(t *testing.T) {
 	}
 	f.Close()
 	broken.Store(false)
-	until("the directory is back", func() bool {
+	eventually(t, "the directory is back", func() bool {
 		for _, p := range c.ask(fetchOf(12, fetchTopic("t", id, 0, 0, 0, 0))).(*kmsg.FetchResponse).Topics[0].Partitions {
 			if p.ErrorCode != 0 {
 				return false
@@ -228,24 +195,10 @@ func TestALogThatComesBackShorterBeginsAnEpoch(t *testing.T) {
 
 // The only directory of a node may fail and come back as well: clients wait meanwhile, and groups' offsets go on where they were.
 func TestTheOnlyDirectoryServesAgain(t *testing.T) {
-	fs := vfs.NewMem()
-	n, err := Start(t.Context(), Options{FS: fs, Properties: map[string]string{
-		"listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "", "log.dirs": "a", "disk.check.interval.ms": "5", "offsets.topic.num.partitions": "1",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Abort()
+	n := dataNode(t, "", "log.dirs", "a", "disk.check.interval.ms", "5", "offsets.topic.num.partitions", "1")
+	fs := n.options.FS.(*vfs.Mem)
 	c := dialNode(t, n)
 	c.topic("t", 1)
-	until := func(what string, is func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: not within a minute", what)
-			}
-		}
-	}
 	commit := func(offset int64) int16 {
 		t.Helper()
 		r := version(kmsg.NewPtrOffsetCommitRequest(), 8)
@@ -269,8 +222,8 @@ func TestTheOnlyDirectoryServesAgain(t *testing.T) {
 	}
 	find := version(kmsg.NewPtrFindCoordinatorRequest(), 3)
 	find.CoordinatorKey = "g"
-	until("the group has a coordinator", func() bool { return c.ask(find).(*kmsg.FindCoordinatorResponse).ErrorCode == 0 })
-	until("a commit", func() bool { return commit(1) == 0 })
+	eventually(t, "the group has a coordinator", func() bool { return c.ask(find).(*kmsg.FindCoordinatorResponse).ErrorCode == 0 })
+	eventually(t, "a commit", func() bool { return commit(1) == 0 })
 	produce := func() int16 {
 		return c.ask(produceRequest(9, "t", [16]byte{}, -1, pack(t, nil, "v"))).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
 	}
@@ -281,13 +234,13 @@ func TestTheOnlyDirectoryServesAgain(t *testing.T) {
 		if code := produce(); code != kerr.KafkaStorageError.Code {
 			t.Errorf("produce: %d", code)
 		}
-		until("it is offline", func() bool { return n.logs.Dirs()[0].Err != nil })
+		eventually(t, "it is offline", func() bool { return n.logs.Dirs()[0].Err != nil })
 		if code := commit(100); code == 0 {
 			t.Error("a commit to an offline directory")
 		}
 		broken.Store(false)
-		until("produce is taken", func() bool { return produce() == 0 })
-		until("commits are taken", func() bool { return commit(round+2) == 0 })
+		eventually(t, "produce is taken", func() bool { return produce() == 0 })
+		eventually(t, "commits are taken", func() bool { return commit(round+2) == 0 })
 		if got := committed(); got != round+2 {
 			t.Errorf("committed %d, want %d", got, round+2)
 		}
