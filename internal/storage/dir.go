@@ -242,7 +242,7 @@ func (d *dataDir) id() TopicID {
 // isDirFault tells a disk's or mount's failure from one that time or the owner of a partition may mend, such as a full disk.
 func isDirFault(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESTALE) ||
-		errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherVolume)
 }
 
 // adopt enters a log that was opened: the checkpoints have its entries from it now. enter puts it among the directory's logs, at once
@@ -338,7 +338,12 @@ func (d *dataDir) writeCleaner() error {
 	return nil
 }
 
+// writeFile writes a checkpoint; d.mu is held.
 func (d *dataDir) writeFile(name string, offsets map[TopicPartition]Offset) error {
+	if err := d.isThere(d.meta.DirectoryID); err != nil {
+		d.fail(err)
+		return err
+	}
 	err := vfs.WriteFile(d.fs, path.Join(d.path, name), appendOffsetCheckpoint(nil, offsets))
 	if err != nil && !isDiskFull(err) {
 		d.fail(err)

@@ -48,6 +48,10 @@ func (m *Manager) loadDir(ctx context.Context, d *dataDir, keep func(TopicPartit
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := d.there(); err != nil { // what could not be opened came to nothing with it: the prober reads it anew
+		d.fail(err)
+		return nil
+	}
 	m.forgetGone(d)
 	m.log.Info("loaded logs", "directory", d.path, "logs", len(d.found.live), "took", time.Since(begun))
 	return nil
@@ -93,10 +97,7 @@ func (m *Manager) load(d *dataDir, f foundDir, keep func(TopicPartition, TopicID
 // loadAs is load, the stripe held. doubted: see open.
 func (m *Manager) loadAs(d *dataDir, f foundDir, keep func(TopicPartition, TopicID) bool, clean, doubted bool) {
 	dir := path.Join(d.path, f.name)
-	id, err := readPartitionMetadata(m.o.FS, path.Join(dir, partitionMetaName))
-	if errors.Is(err, fs.ErrNotExist) {
-		id, err = TopicID{}, nil
-	}
+	id, err := m.topicIDIn(d, dir)
 	switch {
 	case err != nil:
 	case keep != nil && !keep(f.tp, id):
@@ -115,6 +116,24 @@ func (m *Manager) loadAs(d *dataDir, f foundDir, keep func(TopicPartition, Topic
 		d.partitions++
 		m.mu.Unlock()
 	}
+}
+
+// topicIDIn returns the topic id in a partition's directory, zero without a partition.metadata. That the file is missing is believed only
+// of a directory that is there.
+func (m *Manager) topicIDIn(d *dataDir, dir string) (TopicID, error) {
+	name := path.Join(dir, partitionMetaName)
+	id, err := readPartitionMetadata(m.o.FS, name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	if err := d.there(); err != nil {
+		return TopicID{}, err
+	}
+	if id, err = readPartitionMetadata(m.o.FS, name); !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	_, err = m.o.FS.Stat(dir)
+	return TopicID{}, err
 }
 
 // open opens the log of tp in d, whose entries in the checkpoints hold for it. doubted: an fsync of its files
@@ -276,6 +295,9 @@ func (m *Manager) unreadDirs() (paths []string) {
 }
 
 func (m *Manager) createIn(d *dataDir, tp TopicPartition, id TopicID) error {
+	if err := d.there(); err != nil {
+		return err
+	}
 	// A checkpoint's entry of a former log of this name would, after a crash, cut the new one or pass it as recovered.
 	m.mu.Lock()
 	delete(m.restored, tp)

@@ -231,20 +231,34 @@ func (m *Manager) announce(d *dataDir) {
 	}
 }
 
-// probe tells whether a directory can be used.
-func (d *dataDir) probe() error {
+// there tells whether the directory is there, and the one that it was: where a volume was unmounted is one that is empty, and takes files.
+func (d *dataDir) there() error { return d.isThere(d.id()) }
+
+func (d *dataDir) isThere(known TopicID) error {
 	meta, formatted, err := Formatted(d.fs, d.path)
-	known := d.id()
+	var damaged *DirError
 	switch {
+	case errors.As(err, &damaged):
+		return nil // whoever reads the directory anew looks at it closely
 	case err != nil:
 		return err
 	case !formatted:
 		return fmt.Errorf("%s is missing: is the volume mounted?: %w", metaFile, fs.ErrNotExist)
 	case known != (TopicID{}) && known != meta.DirectoryID:
-		return fmt.Errorf("%s gives directory.id %v, which was %v: another volume is mounted there", metaFile, meta.DirectoryID, known)
+		return fmt.Errorf("%s gives directory.id %v, which was %v: %w", metaFile, meta.DirectoryID, known, errOtherVolume)
+	}
+	return nil
+}
+
+var errOtherVolume = errors.New("another volume is mounted there")
+
+// probe tells whether a directory can be used.
+func (d *dataDir) probe() error {
+	if err := d.there(); err != nil {
+		return err
 	}
 	name := path.Join(d.path, probeFile+".tmp")
-	err = d.tryFile(name)
+	err := d.tryFile(name)
 	if isDiskFull(err) {
 		err = nil // that is a mode, not a failure
 	}
@@ -318,6 +332,13 @@ func (m *Manager) takeBack(ctx context.Context, d *dataDir) error {
 	}
 	_ = group.Wait()
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Had it gone meanwhile, what was not found in it would be taken for lost, though it comes back with it.
+	if err := d.there(); err != nil {
+		for _, h := range m.heldIn(d, nil) {
+			_ = h.log.fail(fmt.Errorf("log directory %s is offline: %w", d.path, err))
+		}
 		return err
 	}
 	for _, h := range m.heldIn(d, nil) {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -196,6 +197,105 @@ func TestTakenBackWithoutAPartition(t *testing.T) {
 		}
 		_ = m.Close(1)
 	})
+}
+
+// A directory that goes again while it is taken back, or loaded, comes back later with all that it had: what is not found in one that is
+// not there is neither lost nor stray.
+func TestDirectoryGoesWhileItIsRead(t *testing.T) {
+	for _, at := range []string{"/b/u-0/partition.metadata", "/b/u-0/00000000000000000000.log", "/b/u-1/00000000000000000000.log"} {
+		for _, starts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,start=%v", at, starts), func(t *testing.T) {
+				w := newWorld(t, "/a", "/b")
+				w.bubble(func(t *testing.T) {
+					w.o.Disk.CheckMs = 1000
+					m := w.start()
+					m.Start()
+					for i := range int32(2) {
+						w.create(m, "t", i) // in /a
+						w.append(w.create(m, "u", i), 3)
+					}
+					var gone, armed atomic.Bool
+					w.fs.FailEvery(fs.ErrNotExist, func(_, name string) bool {
+						if name == at && armed.CompareAndSwap(true, false) {
+							gone.Store(true)
+						}
+						return gone.Load() && (name == "/b" || strings.HasPrefix(name, "/b/"))
+					})
+					if starts {
+						if err := m.Close(1); err != nil {
+							t.Fatal(err)
+						}
+						m = w.open()
+						armed.Store(true)
+						_ = m.LoadLogs(t.Context(), func(TopicPartition, TopicID) bool { return true })
+						m.Start()
+					} else {
+						gone.Store(true)
+						_, _ = m.Log(TopicPartition{"u", 0}).Append(anyBatch(t, 10), AppendOptions{})
+						_ = m.Log(TopicPartition{"u", 0}).Roll()
+						time.Sleep(2 * time.Second)
+						synctest.Wait()
+						gone.Store(false)
+						armed.Store(true)
+						time.Sleep(probePauseMax)
+						synctest.Wait()
+					}
+					if !gone.Load() {
+						t.Fatal("nothing was read")
+					}
+					gone.Store(false)
+					time.Sleep(2 * probePauseMax)
+					synctest.Wait()
+					for i := range int32(2) {
+						if l := m.Log(TopicPartition{"u", i}); l == nil || l.Err() != nil || l.EndOffset() < 3 {
+							t.Errorf("u-%d did not come back: %v", i, l)
+						}
+					}
+					if causes := w.causes("stray"); len(causes) > 0 {
+						t.Errorf("stray: %q", causes)
+					}
+					_ = m.Close(1)
+				})
+			})
+		}
+	}
+}
+
+// Where a volume was unmounted is an empty directory, which takes files: no partition is made there, and no checkpoint.
+func TestNothingIsWrittenWhereAVolumeWas(t *testing.T) {
+	for _, what := range []string{"partition", "checkpoint"} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, "/a", "/b")
+			w.bubble(func(t *testing.T) {
+				w.o.Disk.CheckMs = 1000
+				m := w.start()
+				m.Start()
+				w.create(m, "t", 0)
+				w.append(w.create(m, "t", 1), 5)
+				w.create(m, "t", 2)
+				_ = w.fs.RemoveAll("/b")
+				if err := w.fs.MkdirAll("/b", 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if what == "partition" {
+					if l := w.create(m, "t", 3); path.Dir(l.Dir()) != "/a" {
+						t.Errorf("made in %s", l.Dir())
+					}
+				} else {
+					_ = m.Log(TopicPartition{"t", 1}).Flush()
+					_ = m.writeCheckpoints(m.dirs[1])
+				}
+				synctest.Wait()
+				if entries, err := w.fs.ReadDir("/b"); err != nil || len(entries) > 0 {
+					t.Errorf("%v, %v", entries, err)
+				}
+				if m.Dirs()[1].Err == nil {
+					t.Error("the directory is not offline")
+				}
+				_ = m.Close(1)
+			})
+		})
+	}
 }
 
 // Another volume in its place is not taken for it.
