@@ -174,9 +174,12 @@ func (n *Node) openLogs() error {
 	if len(dirs) == 0 {
 		return errors.New("at least one log directory must be defined via log.dirs or log.dir")
 	}
-	metadataDir := n.static["metadata.log.dir"]
-	if metadataDir == "" {
-		metadataDir = dirs[0]
+	for i := range dirs {
+		dirs[i] = path.Clean(dirs[i])
+	}
+	metadataDir := dirs[0]
+	if dir := n.static["metadata.log.dir"]; dir != "" {
+		metadataDir = path.Clean(dir)
 	}
 	all := dirs
 	if !slices.Contains(dirs, metadataDir) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -71,9 +72,9 @@ func (n *Node) quorumNode() kmsg.DescribeQuorumResponseNode {
 // metadataDirectory is the id of the directory that the metadata log lies in, zero if it is none of log.dirs.
 func (n *Node) metadataDirectory() [16]byte {
 	dirs := n.logs.Dirs()
-	path := n.static["metadata.log.dir"]
+	metadataDir := n.static["metadata.log.dir"]
 	for i, d := range dirs {
-		if path == "" && i == 0 || d.Path == path {
+		if metadataDir == "" && i == 0 || metadataDir != "" && d.Path == path.Clean(metadataDir) {
 			return d.ID
 		}
 	}
