@@ -142,10 +142,10 @@ func (n *Node) explainConfig(w http.ResponseWriter, r *http.Request) {
 
 // A shownEvent is an event as JSON.
 type shownEvent struct {
-	At        int64          `json:"at"` // ms
-	Partition string         `json:"partition"`
+	At        int64          `json:"at"`        // ms
+	Partition string         `json:"partition"` // "" for what is of a whole directory
 	Kind      string         `json:"kind"`
-	Offset    storage.Offset `json:"offset"`
+	Offset    storage.Offset `json:"offset"` // -1 where there is none
 	Cause     string         `json:"cause"`
 }
 
@@ -160,7 +160,11 @@ func (n *Node) showEvents(w http.ResponseWriter, r *http.Request) {
 		return (topic == "" || e.Partition.Topic == topic) && (kind == "" || e.Kind == kind) &&
 			(partition == "" || partition == strconv.Itoa(int(e.Partition.Partition)))
 	}) {
-		all = append(all, shownEvent{e.At.UnixMilli(), e.Partition.String(), e.Kind, e.Offset, e.Cause})
+		shown := shownEvent{At: e.At.UnixMilli(), Kind: e.Kind, Offset: e.Offset, Cause: e.Cause}
+		if e.Partition.Topic != "" {
+			shown.Partition = e.Partition.String()
+		}
+		all = append(all, shown)
 	}
 	writeJSON(w, all)
 }

@@ -302,7 +302,15 @@ func showEvents(w io.Writer, body []byte) error {
 		return err
 	}
 	for _, e := range all {
-		fmt.Fprintf(w, "%s %s %s at %d: %s\n", timeText(e.At), e.Partition, e.Kind, e.Offset, e.Cause)
+		what := timeText(e.At)
+		if e.Partition != "" { // else it is of a whole directory
+			what += " " + e.Partition
+		}
+		what += " " + e.Kind
+		if e.Offset >= 0 {
+			what += fmt.Sprintf(" at %d", e.Offset)
+		}
+		fmt.Fprintf(w, "%s: %s\n", what, e.Cause)
 	}
 	return nil
 }

@@ -44,10 +44,11 @@ func TestExplain(t *testing.T) {
 			"settings":[{"key":"retention.ms","source":"DYNAMIC_TOPIC_CONFIG"},{"key":"cleanup.policy","source":"DEFAULT_CONFIG"}]}]`,
 		"/explain/compaction?topic=c-1": `[{"report":{"partition":"c-1-0","due":true,"says":"it is dirty","firstDirtyOffset":5,"error":"corrupt","failures":2,"retryAt":61000,"tombstones":"a day"}}]`,
 		"/explain/config?key=k&topic=t": `{"key":"k","value":"v","source":"STATIC_BROKER_CONFIG","doc":"What it does.","otherLayers":[{"key":"log.k","value":"v","source":"STATIC_BROKER_CONFIG"},{"key":"k","value":"d","source":"DEFAULT_CONFIG"}]}`,
-		"/events?":                      `[{"at":1000,"partition":"a-0","kind":"roll","offset":7,"cause":"asked for"}]`,
-		"/events?topic=a-0":             `[]`,
-		"/events?topic=quiet":           `[]`,
-		"/events?partition=0&topic=a":   `[{"at":1000,"partition":"a-0","kind":"roll","offset":7,"cause":"asked for"}]`,
+		"/events?": `[{"at":1000,"partition":"a-0","kind":"roll","offset":7,"cause":"asked for"},
+			{"at":2000,"partition":"","kind":"disk-full","offset":-1,"cause":"there is no room"},{"at":3000,"partition":"a-0","kind":"delete-log","offset":-1,"cause":"asked for"}]`,
+		"/events?topic=a-0":           `[]`,
+		"/events?topic=quiet":         `[]`,
+		"/events?partition=0&topic=a": `[{"at":1000,"partition":"a-0","kind":"roll","offset":7,"cause":"asked for"}]`,
 	})
 	for _, c := range []struct {
 		args string
@@ -62,7 +63,8 @@ func TestExplain(t *testing.T) {
 			"    goes by age at 1970-01-02 00:00:01 UTC or soon after"}},
 		{"compaction c-1", 0, []string{"c-1-0: due: it is dirty", "  FAILED 2 times, tried again at 1970-01-01 00:01:01 UTC: corrupt"}},
 		{"config t k", 0, []string{"k=v, from server.properties", "  * log.k=v, from server.properties", "    k=d, the default"}},
-		{"events", 0, []string{"1970-01-01 00:00:01 UTC a-0 roll at 7: asked for"}},
+		{"events", 0, []string{"1970-01-01 00:00:01 UTC a-0 roll at 7: asked for", "1970-01-01 00:00:02 UTC disk-full: there is no room",
+			"1970-01-01 00:00:03 UTC a-0 delete-log: asked for"}},
 		{"events a-0", 0, []string{"1970-01-01 00:00:01 UTC a-0 roll at 7: asked for"}},
 		{"retention nothing", 1, []string{"quire explain: there is no topic nothing"}},
 		{"--json config t k", 0, []string{`{"key":"k","value":"v","source":"STATIC_BROKER_CONFIG","doc":"What it does.","otherLayers":[{"key":"log.k","value":"v","source":"STATIC_BROKER_CONFIG"},{"key":"k","value":"d","source":"DEFAULT_CONFIG"}]}`}},
