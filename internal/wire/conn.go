@@ -34,6 +34,9 @@ const (
 	calmMax = 16
 	// turnMax is how many requests a connection handles before others have their turn.
 	turnMax = 16
+	// restMin is how long a client says nothing if it rests, and briskMin how many requests without a rest make it one that will not.
+	restMin  = 100 * time.Millisecond
+	briskMin = 8
 )
 
 // Phases of a connection, for the sweeper.
@@ -61,6 +64,7 @@ type Conn struct {
 	// The rest belongs to the connection's goroutine.
 	request Request
 	turn    int                   // requests handled since others had theirs
+	brisk   int8                  // requests since the client rested, up to briskMin
 	tryRead func(fd uintptr) bool // c.readSocket, made once
 	readErr error
 	trySend func(fd uintptr) bool // c.sendSocket
@@ -128,9 +132,18 @@ var (
 	errFlushed = errors.New("cannot send") // the cause is wrapped
 )
 
-// serve is the connection's goroutine: it reads, handles and answers until one of the three fails.
+// serve is the connection's goroutine. Before a client rests, a new one takes the connection over: a goroutine keeps a stack as large as
+// ever it needed, waiting needs the smallest, and there are thousands of clients that do nothing but say every few seconds that they live.
+// keeps I1, since the one ends where the other begins
 func (c *Conn) serve() {
-	defer c.end()
+	if c.run() {
+		c.server.goroutines.Go(c.serve)
+	}
+}
+
+// run reads, handles and answers until one of the three fails, or, which it returns true of, until the client is likely to rest.
+func (c *Conn) run() (rests bool) {
+	defer c.end(&rests)
 	for {
 		frame, err := c.nextFrame()
 		if err == nil {
@@ -138,11 +151,11 @@ func (c *Conn) serve() {
 		}
 		if err != nil {
 			c.tell(err)
-			return
+			return false
 		}
 		if c.server.draining.Load() {
 			c.flush()
-			return
+			return false
 		}
 		// Requests that wait in the buffer need no system call that would let others run: hundreds of such connections, each with the
 		// scheduler's 10 ms to itself, would keep everybody else waiting for seconds.
@@ -150,13 +163,23 @@ func (c *Conn) serve() {
 			c.turn = 0
 			runtime.Gosched()
 		}
+		if c.brisk < briskMin && c.raw != nil && c.r == c.w {
+			if err := c.flush(); err != nil {
+				c.tell(err)
+				return false
+			}
+			c.letGo()
+			return true
+		}
 	}
 }
 
-// end leaves nothing of the connection behind. keeps I3, I6
-func (c *Conn) end() {
+// end leaves nothing of the connection behind, unless it merely rests. keeps I3, I6
+func (c *Conn) end(rests *bool) {
 	if p := recover(); p != nil {
 		c.server.faults.panicked(c, p, debug.Stack())
+	} else if *rests {
+		return
 	}
 	c.cancel()
 	c.nc.Close()
@@ -238,6 +261,9 @@ func (c *Conn) makeRoom(need int) {
 
 // letGo gives an empty buffer back.
 func (c *Conn) letGo() {
+	if c.in == nil {
+		return
+	}
 	c.settle()
 	putBuffer(c.in)
 	c.in, c.r, c.w, c.high = nil, 0, 0, 0
@@ -318,7 +344,12 @@ func (c *Conn) answer(frame []byte) error {
 		}
 	}
 	req.Received = time.Now()
-	c.since.Store(int64(req.Received.Sub(c.server.start)))
+	now := req.Received.Sub(c.server.start)
+	if rest := now - time.Duration(c.since.Swap(int64(now))); rest >= restMin {
+		c.brisk = 0
+	} else if c.brisk < briskMin {
+		c.brisk++
+	}
 	c.phase.Store(handling)
 	resp := api.Handle(c.ctx, req)
 	defer resp.done()

@@ -1,7 +1,8 @@
 // Package wire is the Kafka protocol as bytes on connections: listeners, frames, header versions, the table of APIs,
 // and responses that leave in the order of their requests, with regions of files by sendfile.
 //
-//	I1  the requests of a connection are handled one after the other, on that connection's goroutine, and answered in order
+//	I1  the requests of a connection are handled one after the other, on that connection's goroutine, and answered in order. It has
+//	    one at a time
 //	I2  a buffer for a frame is asked for with no more than four times what has come of it (or 16 KiB), or the largest frame
 //	    that the connection has sent whole (up to provenMax); no frame exceeds its bound, whatever length a client names
 //	I3  a handler that panics costs its connection, and is logged; no client can disturb another
