@@ -8,7 +8,7 @@ import (
 // briefMax bounds what is read or written by a system call that the scheduler is not told of. The sockets never make it wait, and so
 // little is copied in a few microseconds. Telling costs more than it gains then: the kernel likes to run the client that a write has
 // woken at once and on the same processor, the scheduler's monitor sees a long system call, hands the processor to another thread, and
-// both are in each other's way. That was a seventh of what a small request takes.
+// both are in each other's way. That was a seventh of what a small request takes that comes alone (docs/decisions/0005).
 const briefMax = 16 << 10
 
 // readSocket tries to read; false: nothing is there yet. A net.Conn would want the buffer before it waits, and keep it.
