@@ -3,7 +3,6 @@ package group
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/quire-log/quire/internal/kmeta"
@@ -56,10 +55,7 @@ func readers(members []assignee) (topics []*metadata.Topic, by map[kmeta.UUID][]
 // equal numbers of each.
 func assignRange(members []assignee) map[string]partitions {
 	members = inOrder(members)
-	out := map[string]partitions{}
-	for _, m := range members {
-		out[m.id] = partitions{}
-	}
+	given := make([]gathered, len(members))
 	topics, by := readers(members)
 	for _, t := range topics {
 		who := by[t.ID]
@@ -71,12 +67,12 @@ func assignRange(members []assignee) map[string]partitions {
 				count++
 			}
 			for range count {
-				out[members[i].id].add(t.ID, int32(next), 0)
+				given[i].add(t.ID, int32(next), 0)
 				next++
 			}
 		}
 	}
-	return out
+	return assigned(members, given)
 }
 
 // assignUniform gives members as equal numbers of partitions as their subscriptions allow, and lets each keep what it can.
@@ -147,14 +143,19 @@ func assignUniform(members []assignee) map[string]partitions {
 			}
 		}
 	}
-	out := map[string]partitions{}
-	for _, m := range members {
-		out[m.id] = partitions{}
-	}
-	for _, id := range slices.Collect(maps.Keys(owner)) {
-		for p, i := range owner[id] {
-			out[members[i].id].add(id, int32(p), 0)
+	given := make([]gathered, len(members))
+	for _, t := range topics {
+		for p, i := range owner[t.ID] {
+			given[i].add(t.ID, int32(p), 0)
 		}
+	}
+	return assigned(members, given)
+}
+
+func assigned(members []assignee, given []gathered) map[string]partitions {
+	out := make(map[string]partitions, len(members))
+	for i, m := range members {
+		out[m.id] = given[i].partitions()
 	}
 	return out
 }

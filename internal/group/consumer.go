@@ -117,7 +117,11 @@ func (s *Shard) replayConsumer(key kmeta.Key, value kmeta.Value) {
 	case *kmeta.ConsumerGroupTargetAssignmentMemberKey:
 		if c := group(k.GroupID); c != nil {
 			if v, ok := value.(*kmeta.ConsumerGroupTargetAssignmentMemberValue); ok {
-				c.target[k.MemberID] = targetOf(v.TopicPartitions)
+				id := k.MemberID
+				if m := c.members[id]; m != nil {
+					id = m.id // which is there already
+				}
+				c.target[id] = targetOf(v.TopicPartitions)
 			} else {
 				delete(c.target, k.MemberID)
 			}
@@ -160,11 +164,27 @@ func (c *consumerGroup) replayMember(id string, v *kmeta.ConsumerGroupMemberMeta
 		delete(c.static, m.instance)
 	}
 	m.described = true
+	c.share(v)
 	m.instance, m.rack, m.clientID, m.clientHost = text(v.InstanceID), v.RackID, v.ClientID, v.ClientHost
 	m.topics, m.regex, m.rebalanceTimeoutMs, m.assignor, m.classic = v.SubscribedTopicNames, text(v.SubscribedTopicRegex), v.RebalanceTimeoutMs, v.ServerAssignor, v.ClassicMemberMetadata
 	if m.instance != "" {
 		c.static[m.instance] = id
 	}
+}
+
+// share makes what a member says the same memory as what the one before it in the log said, if it is the same.
+func (c *consumerGroup) share(v *kmeta.ConsumerGroupMemberMetadataValue) {
+	last := &c.s.lastMember
+	if last.ClientID == v.ClientID {
+		v.ClientID = last.ClientID
+	}
+	if last.ClientHost == v.ClientHost {
+		v.ClientHost = last.ClientHost
+	}
+	if slices.Equal(last.SubscribedTopicNames, v.SubscribedTopicNames) {
+		v.SubscribedTopicNames = last.SubscribedTopicNames
+	}
+	*last = kmeta.ConsumerGroupMemberMetadataValue{ClientID: v.ClientID, ClientHost: v.ClientHost, SubscribedTopicNames: v.SubscribedTopicNames}
 }
 
 func (c *consumerGroup) replayCurrent(id string, v *kmeta.ConsumerGroupCurrentMemberAssignmentValue) {
@@ -185,12 +205,12 @@ func (c *consumerGroup) replayCurrent(id string, v *kmeta.ConsumerGroupCurrentMe
 	m.epoch, m.previous, m.state = v.MemberEpoch, v.PreviousMemberEpoch, v.State
 	m.assigned, m.revoking = ownedOf(v.AssignedPartitions, v.MemberEpoch), ownedOf(v.PartitionsPendingRevocation, v.MemberEpoch)
 	for _, p := range []partitions{m.assigned, m.revoking} {
-		for topic, parts := range p {
-			if c.owners[topic] == nil {
-				c.owners[topic] = map[int32]string{}
+		for _, t := range p {
+			if c.owners[t.topic] == nil {
+				c.owners[t.topic] = map[int32]string{}
 			}
-			for partition := range parts {
-				c.owners[topic][partition] = id
+			for _, e := range t.parts {
+				c.owners[t.topic][e.partition] = m.id
 			}
 		}
 	}
@@ -198,14 +218,14 @@ func (c *consumerGroup) replayCurrent(id string, v *kmeta.ConsumerGroupCurrentMe
 
 func (c *consumerGroup) disown(m *consumerMember) {
 	for _, p := range []partitions{m.assigned, m.revoking} {
-		for topic, parts := range p {
-			for partition := range parts {
-				if c.owners[topic][partition] == m.id {
-					delete(c.owners[topic], partition)
+		for _, t := range p {
+			for _, e := range t.parts {
+				if c.owners[t.topic][e.partition] == m.id {
+					delete(c.owners[t.topic], e.partition)
 				}
 			}
-			if len(c.owners[topic]) == 0 {
-				delete(c.owners, topic)
+			if len(c.owners[t.topic]) == 0 {
+				delete(c.owners, t.topic)
 			}
 		}
 	}
@@ -330,8 +350,7 @@ func (c *consumerGroup) tombstones(recs []Record) []Record {
 
 // ownedSince is the epoch at which the member got a partition.
 func (m *consumerMember) ownedSince(topic kmeta.UUID, partition int32) (int32, bool) {
-	since, ok := m.assigned[topic][partition]
-	return since, ok
+	return m.assigned.since(topic, partition)
 }
 
 func (c *consumerGroup) mayCommit(id string, epoch int32, _ bool, version int16) permission {
@@ -411,9 +430,9 @@ func (s *Shard) ConsumerGroupDescribe(_ time.Time, name string) kmsg.ConsumerGro
 
 func describe(image *metadata.Image, p partitions) kmsg.Assignment {
 	a := kmsg.Assignment{TopicPartitions: []kmsg.AssignmentTopicPartition{}}
-	for _, topic := range p.topics() {
-		if t := image.TopicByID(topic); t != nil {
-			a.TopicPartitions = append(a.TopicPartitions, kmsg.AssignmentTopicPartition{TopicID: topic, Topic: t.Name, Partitions: slices.Sorted(maps.Keys(p[topic]))})
+	for _, tp := range p {
+		if t := image.TopicByID(tp.topic); t != nil {
+			a.TopicPartitions = append(a.TopicPartitions, kmsg.AssignmentTopicPartition{TopicID: tp.topic, Topic: t.Name, Partitions: tp.numbers()})
 		}
 	}
 	return a

@@ -73,12 +73,13 @@ func (c *consumer) beat() int16 {
 	case r.ErrorCode == 0:
 		c.epoch = r.MemberEpoch
 		if r.Assignment != nil {
-			c.own = partitions{}
+			var own gathered
 			for _, t := range r.Assignment.Topics {
 				for _, p := range t.Partitions {
-					c.own.add(t.TopicID, p, 0)
+					own.add(t.TopicID, p, 0)
 				}
 			}
+			c.own = own.partitions()
 		}
 	}
 	return r.ErrorCode
@@ -102,8 +103,8 @@ func (w *world) show(members ...*consumer) string {
 	var out []string
 	for _, m := range members {
 		var parts []string
-		for _, id := range m.own.topics() {
-			parts = append(parts, fmt.Sprint(w.image.TopicByID(id).Name, slices.Sorted(maps.Keys(m.own[id]))))
+		for _, t := range m.own {
+			parts = append(parts, fmt.Sprint(w.image.TopicByID(t.topic).Name, t.numbers()))
 		}
 		out = append(out, fmt.Sprintf("%s %s", m.id, strings.Join(parts, "+")))
 	}
@@ -162,7 +163,7 @@ func TestConsumerValidation(t *testing.T) {
 	}{
 		{"no rebalance timeout", "g", 0, codeInvalidRequest, []beat{subscribe("orders"), func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.RebalanceTimeoutMillis = -1 }}},
 		{"null owned", "g", 0, codeInvalidRequest, []beat{subscribe("orders"), func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.Topics = nil }}},
-		{"owned", "g", 0, codeInvalidRequest, []beat{subscribe("orders"), owning(partitions{{1}: {0: 0}})}},
+		{"owned", "g", 0, codeInvalidRequest, []beat{subscribe("orders"), owning(partitions{{kmeta.UUID{1}, []partitionEpoch{{0, 0}}}})}},
 		{"no names", "g", 0, codeInvalidRequest, []beat{subscribe(), func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.SubscribedTopicNames = nil }}},
 		{"unknown assignor", "g", 0, codeUnsupportedAssignor, []beat{subscribe("orders"), func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.ServerAssignor = &assignor }}},
 		{"bad regex", "g", 0, codeInvalidRegex, []beat{subscribe(), func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.SubscribedTopicRegex = &regex }}},
@@ -202,7 +203,7 @@ func TestReconciliation(t *testing.T) {
 	again := w.heartbeat("g", "a", a.epoch, owning(a.own))
 	w.want("the same again", fmt.Sprint(again.ErrorCode, again.MemberEpoch), "0 3")
 	w.want("an epoch from the future", w.heartbeat("g", "a", 9).ErrorCode, codeFencedEpoch)
-	w.want("the epoch before, owning what it must not", w.heartbeat("g", "a", 2, owning(partitions{topicID("orders"): {0: 0, 1: 0, 2: 0, 3: 0}})).ErrorCode, codeFencedEpoch)
+	w.want("the epoch before, owning what it must not", w.heartbeat("g", "a", 2, owning(partitions{{topicID("orders"), []partitionEpoch{{0, 0}, {1, 0}, {2, 0}, {3, 0}}}})).ErrorCode, codeFencedEpoch)
 	w.want("both", w.settle(a, b), "a orders[0 1]; b orders[2 3]")
 	w.want("state", w.s.groups["g"].consumer.state(), "Stable")
 	rejoin := w.heartbeat("g", "a", 0, subscribe("orders"))
@@ -230,7 +231,7 @@ func TestRevocationTimeout(t *testing.T) {
 	b.beat()
 	for range 8 {
 		w.pass(5 * time.Second)
-		w.heartbeat("g", "a", 2, owning(partitions{topicID("orders"): {0: 0, 1: 0, 2: 0, 3: 0}}))
+		w.heartbeat("g", "a", 2, owning(partitions{{topicID("orders"), []partitionEpoch{{0, 0}, {1, 0}, {2, 0}, {3, 0}}}}))
 		b.beat()
 	}
 	w.want("a is out", w.heartbeat("g", "a", 2).ErrorCode, codeUnknownMember)
@@ -276,8 +277,8 @@ func TestConsumerCommits(t *testing.T) {
 	w.settle(a)
 	b := w.consumer("g", "b", subscribe("orders"))
 	w.settle(a, b)
-	kept := slices.Sorted(maps.Keys(a.own[topicID("orders")]))[0]
-	taken := slices.Sorted(maps.Keys(b.own[topicID("orders")]))[0]
+	kept := a.own.of(topicID("orders"))[0].partition
+	taken := b.own.of(topicID("orders"))[0].partition
 	w.want("the right epoch", w.commit("g", "a", a.epoch, "orders", kept, 5, version(9)), 0)
 	w.want("an older epoch, had it then", w.commit("g", "a", 2, "orders", kept, 6, version(9)), 0)
 	w.want("an older epoch, lost it", w.commit("g", "a", 2, "orders", taken, 6, version(9)), codeStaleEpoch)
@@ -358,8 +359,8 @@ func TestAssignors(t *testing.T) {
 	show := func(out map[string]partitions) (s string) {
 		for _, id := range slices.Sorted(maps.Keys(out)) {
 			s += id
-			for _, topic := range out[id].topics() {
-				s += fmt.Sprint(" ", image.TopicByID(topic).Name, slices.Sorted(maps.Keys(out[id][topic])))
+			for _, t := range out[id] {
+				s += fmt.Sprint(" ", image.TopicByID(t.topic).Name, t.numbers())
 			}
 			s += "; "
 		}
@@ -370,8 +371,14 @@ func TestAssignors(t *testing.T) {
 	if want := "x a[0 1] b[0 1]; y a[2] b[2]; z a[3] b[3]; "; got != want {
 		t.Errorf("range: %s, want %s", got, want)
 	}
+	size := func(p partitions) (n int) {
+		for _, t := range p {
+			n += len(t.parts)
+		}
+		return n
+	}
 	first := assignUniform(two)
-	if got, want := fmt.Sprint(first["x"].size(), first["y"].size(), first["z"].size()), "3 3 2"; got != want {
+	if got, want := fmt.Sprint(size(first["x"]), size(first["y"]), size(first["z"])), "3 3 2"; got != want {
 		t.Errorf("uniform: %s, want %s", got, want)
 	}
 	for i := range two {
@@ -379,7 +386,7 @@ func TestAssignors(t *testing.T) {
 	}
 	fewer := assignUniform(two[:2])
 	for _, id := range []string{"x", "y"} {
-		if !first[id].within(fewer[id]) || fewer[id].size() != 4 {
+		if !first[id].within(fewer[id]) || size(fewer[id]) != 4 {
 			t.Errorf("uniform moved partitions of %s: %s, then %s", id, show(first), show(fewer))
 		}
 	}

@@ -540,35 +540,36 @@ func (d *draft) step(m *consumerMember, target partitions) (*consumerMember, boo
 		}
 	}
 	next := *m
-	next.assigned, next.revoking = partitions{}, partitions{}
+	var stay, leave gathered
 	m.assigned.each(func(topic kmeta.UUID, partition, epoch int32) bool {
 		if target.has(topic, partition) {
-			next.assigned.add(topic, partition, epoch)
+			stay.add(topic, partition, epoch)
 		} else {
-			next.revoking.add(topic, partition, epoch)
+			leave.add(topic, partition, epoch)
 		}
 		return true
 	})
 	next.previous = m.epoch
-	if next.revoking.size() > 0 && (!d.reported || d.owned.touches(next.revoking)) {
-		next.state = memberUnrevoked
+	if next.revoking = leave.partitions(); len(next.revoking) > 0 && (!d.reported || d.owned.touches(next.revoking)) {
+		next.assigned, next.state = stay.partitions(), memberUnrevoked
 		return &next, true
 	}
 	next.revoking = partitions{}
 	next.state, next.epoch = memberStable, d.targetAt
 	target.each(func(topic kmeta.UUID, partition, _ int32) bool {
-		if next.assigned.has(topic, partition) {
-			return true
+		if m.assigned.has(topic, partition) {
+			return true // it stays
 		}
 		switch owner := d.c.owners[topic][partition]; {
 		case owner != "" && owner != m.id && owner != d.replaced:
 			next.state = memberUnreleased
 		default:
-			next.assigned.add(topic, partition, d.targetAt)
+			stay.add(topic, partition, d.targetAt)
 		}
 		return true
 	})
-	if next.state == m.state && next.epoch == m.epoch && next.assigned.same(m.assigned) && m.revoking.size() == 0 {
+	next.assigned = stay.partitions()
+	if next.state == m.state && next.epoch == m.epoch && next.assigned.same(m.assigned) && len(m.revoking) == 0 {
 		return m, false // still waits for the same
 	}
 	return &next, true

@@ -80,22 +80,22 @@ func sortedTopics(topics []string) []string {
 
 // named are partitions by the topics' names; topics that are not there are left out.
 func named(image *metadata.Image, in []kmeta.ConsumerTopicPartitions, epoch int32) partitions {
-	p := partitions{}
+	var g gathered
 	for _, tp := range in {
 		if t := image.Topic(tp.Topic); t != nil {
 			for _, partition := range tp.Partitions {
-				p.add(t.ID, partition, epoch)
+				g.add(t.ID, partition, epoch)
 			}
 		}
 	}
-	return p
+	return g.partitions()
 }
 
 // byName is the reverse of named.
 func byName(image *metadata.Image, p partitions) (out []kmeta.ConsumerTopicPartitions) {
-	for _, id := range p.topics() {
-		if t := image.TopicByID(id); t != nil {
-			out = append(out, kmeta.ConsumerTopicPartitions{Topic: t.Name, Partitions: slices.Sorted(maps.Keys(p[id]))})
+	for _, tp := range p {
+		if t := image.TopicByID(tp.topic); t != nil {
+			out = append(out, kmeta.ConsumerTopicPartitions{Topic: t.Name, Partitions: tp.numbers()})
 		}
 	}
 	return out

@@ -67,6 +67,8 @@ type Shard struct {
 	timers timerHeap
 	places []place // while loading, with an Ahead; nil until there is one
 
+	lastMember kmeta.ConsumerGroupMemberMetadataValue // the member of a consumer group that was replayed last, as far as others may say the same
+
 	// open are the groups with offsets of a producer's open transaction.
 	open map[int64]map[*group]struct{}
 }

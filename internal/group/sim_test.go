@@ -46,13 +46,12 @@ func dump(s *Shard) string {
 				fmt.Fprintf(&b, "  target %s %v\n", id, c.target[id])
 			}
 			for _, id := range slices.Sorted(maps.Keys(c.members)) {
-				for topic, parts := range c.members[id].assigned {
-					for p := range parts {
-						if c.owners[topic][p] != id {
-							fmt.Fprintf(&b, "  %v-%d of %s is said to be of %s\n", topic, p, id, c.owners[topic][p])
-						}
+				c.members[id].assigned.each(func(topic kmeta.UUID, p, _ int32) bool {
+					if c.owners[topic][p] != id {
+						fmt.Fprintf(&b, "  %v-%d of %s is said to be of %s\n", topic, p, id, c.owners[topic][p])
 					}
-				}
+					return true
+				})
 			}
 		}
 	}
