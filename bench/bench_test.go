@@ -81,7 +81,7 @@ func start(tb testing.TB) node {
 		cmd.Wait()
 	})
 	n := node{addr, cmd.Process.Pid}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()
 			break

@@ -89,7 +89,7 @@ func TestGoClients(t *testing.T) {
 	addr := node.Addr()
 	clients := map[string]client{"franz-go": franz{addr}, "sarama": saramas{addr}, "kafka-go": segmentio{addr}}
 	want := records(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	admin := newFranz(t, addr)
 	for writer, w := range clients {
