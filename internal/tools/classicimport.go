@@ -53,6 +53,7 @@ func classicImport(env Env, args []string) int {
 	topic := f.String("topic", "", "`TOPIC` to produce into; it is created if it is missing")
 	server := f.String("bootstrap-server", "", "`HOST:PORT,...` to connect to")
 	partition := f.Int32("partition", -1, "`N` of the topic's partition to produce into, of a single log (default: the one that the directory is named for)")
+	f.Lookup("partition").DefValue = "0" // the text says the default
 	skip := f.Bool("skip-invalid", false, "go on behind what is not valid; all of it is told on standard error")
 	properties := f.String("command-config", "", "`FILE` of properties for the client")
 	dir, code, ok := f.dir(args)

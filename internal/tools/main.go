@@ -13,6 +13,8 @@
 package tools
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +22,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -159,10 +162,45 @@ func Main(argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return runTool(c, env, argv[2:])
 }
 
-// runTool runs a tool with a closed pipe on its output as an error instead of the end, as Java has it.
+// runTool runs a tool with a closed pipe on its output as an error instead of the end, as Java has it. Of Kafka's tools most pass over an
+// output that takes nothing; of quire's own commands that answer, one that could not say all has not done its work.
 func runTool(c command, env Env, args []string) int {
 	signal.Ignore(syscall.SIGPIPE)
-	return c.run(env, args)
+	if strings.HasPrefix(c.name, toolPrefix) || c.name == "serve" || c.name == "dev" {
+		return c.run(env, args)
+	}
+	out := &witness{Writer: env.Stdout}
+	env.Stdout = out
+	code := c.run(env, args)
+	if err := out.failure(); code == exitGood && err != nil && !errors.Is(err, syscall.EPIPE) {
+		fmt.Fprintf(env.Stderr, "quire %s: the output is not complete: %v\n", c.name, err)
+		return exitBad
+	}
+	return code
+}
+
+// A witness remembers the first write that failed.
+type witness struct {
+	io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+func (w *witness) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		w.mu.Lock()
+		w.err = cmp.Or(w.err, err)
+		w.mu.Unlock()
+	}
+	return n, err
+}
+
+func (w *witness) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 func interrupted() <-chan os.Signal {

@@ -27,6 +27,37 @@ func TestVersion(t *testing.T) {
 }
 
 // A command's help is found from either side, and link's exit code says whether it was asked for.
+// A command of quire's own that could not say its answer has not done its work; where nobody listens any more that is no news.
+func TestOutputThatTakesNothing(t *testing.T) {
+	dir := t.TempDir()
+	properties := filepath.Join(dir, "server.properties")
+	if err := os.WriteFile(properties, []byte("log.dirs="+dir+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		err  error
+		code int
+		says string
+	}{
+		{"help", syscall.ENOSPC, exitBad, "quire help: the output is not complete: no space left on device\n"},
+		{"config show " + properties, syscall.ENOSPC, exitBad, "the output is not complete"},
+		{"completion bash", syscall.EIO, exitBad, "the output is not complete"},
+		{"help", syscall.EPIPE, exitGood, ""},
+		{"kafka-topics --version", syscall.ENOSPC, exitGood, ""}, // as Kafka's
+	} {
+		var stderr bytes.Buffer
+		code := Main(append([]string{"quire"}, strings.Fields(c.args)...), strings.NewReader(""), refusing{c.err}, &stderr)
+		if code != c.code || !strings.Contains(stderr.String(), c.says) || c.says == "" && stderr.Len() > 0 {
+			t.Errorf("%s, %v: code %d, %q", c.args, c.err, code, stderr.String())
+		}
+	}
+}
+
+type refusing struct{ err error }
+
+func (r refusing) Write([]byte) (int, error) { return 0, r.err }
+
 func TestHelpOfCommands(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
