@@ -157,10 +157,14 @@ func (a *ackedRecords) write(ctx context.Context, addr, writer string) {
 	if err != nil {
 		return
 	}
+	var told sync.WaitGroup // of each record what became of it: the client may tell after it is closed
+	defer told.Wait()
 	defer cl.Close()
 	for n := 0; ctx.Err() == nil; n++ {
 		value := fmt.Sprintf("%s/%06d", writer, n)
+		told.Add(1)
 		cl.Produce(ctx, &kgo.Record{Value: append([]byte(value), make([]byte, 500)...)}, func(r *kgo.Record, err error) {
+			defer told.Done()
 			if err != nil {
 				return
 			}
