@@ -11,7 +11,7 @@ run: ## build, and start a node on ./data
 	@./bin/quire serve
 
 test: check ## all tests that need Go alone, under the race detector
-	$(GO) test -race -timeout 9m ./...
+	$(GO) test -race -timeout 30m ./...
 
 check: ## formatting, vet, staticcheck, floors
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt -w would change these"; exit 1; }

@@ -82,7 +82,7 @@ func consumerGroupsParser() *joptParser {
 	)...)
 }
 
-// groupsCommand is one call of kafka-consumer-groups, with its client.
+// groupsCommand is one call of kafka-consumer-groups or of one of its siblings, with its client.
 type groupsCommand struct {
 	*admin
 	env Env

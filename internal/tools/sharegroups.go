@@ -258,7 +258,7 @@ func (c *shareGroupsCommand) describe() error {
 	if err != nil {
 		return err
 	}
-	return describeEach(&c.groupsCommand, ids, c.describeShare, c.describeState, c.describeMembers, c.describeOffsets)
+	return describeEach(&c.groupsCommand, ids, c.describeShare, c.printState, c.printMembers, c.printOffsets)
 }
 
 // describeEach asks about one group after the other and prints of each what --describe is to show. What has been printed of the first
@@ -295,7 +295,7 @@ func (c *shareGroupsCommand) noMembers(g *kmsg.ShareGroupDescribeResponseGroup) 
 	return true
 }
 
-func (c *shareGroupsCommand) describeState(g *kmsg.ShareGroupDescribeResponseGroup) error {
+func (c *shareGroupsCommand) printState(g *kmsg.ShareGroupDescribeResponseGroup) error {
 	coordinator, err := c.coordinatorOf("findCoordinator", g.GroupID)
 	if err != nil {
 		return executionException(err)
@@ -311,7 +311,7 @@ func (c *shareGroupsCommand) describeState(g *kmsg.ShareGroupDescribeResponseGro
 	return nil
 }
 
-func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseGroup) error {
+func (c *shareGroupsCommand) printMembers(g *kmsg.ShareGroupDescribeResponseGroup) error {
 	if !c.noMembers(g) || len(g.Members) == 0 {
 		return nil
 	}
@@ -333,7 +333,7 @@ func (c *shareGroupsCommand) describeMembers(g *kmsg.ShareGroupDescribeResponseG
 	return nil
 }
 
-func (c *shareGroupsCommand) describeOffsets(g *kmsg.ShareGroupDescribeResponseGroup) error {
+func (c *shareGroupsCommand) printOffsets(g *kmsg.ShareGroupDescribeResponseGroup) error {
 	offsets, err := c.shareOffsets(g.GroupID)
 	if err != nil {
 		return executionException(err)
