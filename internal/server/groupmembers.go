@@ -43,43 +43,60 @@ func askGroupAside[T any](ctx context.Context, n *Node, name string, decide func
 	return q.put(ctx, n.groups, p)
 }
 
-func (n *Node) handleJoinGroup(ctx context.Context, req *wire.Request) wire.Response {
+// askGroupLater is askGroupAside for what members say and then wait for each other. It answers with what answer makes of the reply.
+func askGroupLater[T any](n *Node, name string, decide func(m *groupMachine, now time.Time, reply func(T)) effect, answer func(T, *kerr.Error) wire.Response) wire.Response {
+	q := newQuestion(decide)
+	q.aside = true
+	p, code := n.groupOf(name)
+	if code == nil {
+		code = q.begin(n.groups, p)
+	}
+	if code != nil {
+		var none T
+		return answer(none, code)
+	}
+	return wire.Later(q.done, func(done bool) wire.Response { return answer(q.result(done)) })
+}
+
+func (n *Node) handleJoinGroup(_ context.Context, req *wire.Request) wire.Response {
 	req.Keep() // it is held for longer than its connection may live
 	var r kmsg.JoinGroupRequest
 	if err := req.Decode(&r); err != nil {
 		return wire.Close(err)
 	}
 	client := groupClient(req)
-	resp, code := askGroupAside(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.JoinGroupResponse)) effect {
+	return askGroupLater(n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.JoinGroupResponse)) effect {
 		return m.effect(m.JoinGroup(now, client, &r, reply))
+	}, func(resp *kmsg.JoinGroupResponse, code *kerr.Error) wire.Response {
+		if code != nil {
+			resp = r.ResponseKind().(*kmsg.JoinGroupResponse)
+			resp.ErrorCode, resp.Generation, resp.MemberID = code.Code, -1, r.MemberID
+		}
+		resp.Version = r.Version
+		return wire.Reply(resp)
 	})
-	if code != nil {
-		resp = r.ResponseKind().(*kmsg.JoinGroupResponse)
-		resp.ErrorCode, resp.Generation, resp.MemberID = code.Code, -1, r.MemberID
-	}
-	resp.Version = r.Version
-	return wire.Reply(resp)
 }
 
-func (n *Node) handleSyncGroup(ctx context.Context, req *wire.Request) wire.Response {
+func (n *Node) handleSyncGroup(_ context.Context, req *wire.Request) wire.Response {
 	req.Keep()
 	var r kmsg.SyncGroupRequest
 	if err := req.Decode(&r); err != nil {
 		return wire.Close(err)
 	}
-	var resp *kmsg.SyncGroupResponse
-	code := kerr.InconsistentGroupProtocol
-	if r.Version < 5 || r.ProtocolType != nil && r.Protocol != nil { // from then on they must be named
-		resp, code = askGroupAside(ctx, n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.SyncGroupResponse)) effect {
-			return m.effect(m.SyncGroup(now, &r, reply))
-		})
+	answer := func(resp *kmsg.SyncGroupResponse, code *kerr.Error) wire.Response {
+		if code != nil {
+			resp = r.ResponseKind().(*kmsg.SyncGroupResponse)
+			resp.ErrorCode, resp.MemberAssignment = code.Code, []byte{}
+		}
+		resp.Version = r.Version
+		return wire.Reply(resp)
 	}
-	if code != nil {
-		resp = r.ResponseKind().(*kmsg.SyncGroupResponse)
-		resp.ErrorCode, resp.MemberAssignment = code.Code, []byte{}
+	if r.Version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) { // from then on they must be named
+		return answer(nil, kerr.InconsistentGroupProtocol)
 	}
-	resp.Version = r.Version
-	return wire.Reply(resp)
+	return askGroupLater(n, r.Group, func(m *groupMachine, now time.Time, reply func(*kmsg.SyncGroupResponse)) effect {
+		return m.effect(m.SyncGroup(now, &r, reply))
+	}, answer)
 }
 
 func (n *Node) handleHeartbeat(_ context.Context, req *wire.Request) wire.Response {

@@ -46,7 +46,7 @@ const townPartitions = 4
 
 // call handles a request as if it had come by a connection.
 func (w *town) call(ctx context.Context, req kmsg.Request, handle wire.Handler) kmsg.Response {
-	resp := handle(ctx, wire.NewRequest(req.Key(), req.GetVersion(), kmsg.StringPtr("town"), req.AppendTo(nil)))
+	resp := handle(ctx, wire.NewRequest(req.Key(), req.GetVersion(), kmsg.StringPtr("town"), req.AppendTo(nil))).Await(ctx)
 	if resp.Message() == nil {
 		return nil
 	}

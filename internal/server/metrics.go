@@ -138,15 +138,16 @@ func (m *metrics) measure(key kmsg.Key, handle wire.Handler) wire.Handler {
 	in, out, seconds := m.bytesIn.WithLabelValues(name), m.bytesOut.WithLabelValues(name), m.seconds.WithLabelValues(name)
 	return func(ctx context.Context, req *wire.Request) wire.Response {
 		in.Add(float64(len(req.Body)))
-		resp := handle(ctx, req)
-		requests.Inc()
-		if b := resp.Body(); b != nil {
-			out.Add(float64(b.Len()))
-		}
-		if _, closes := resp.Closes(); closes {
-			closed.Inc()
-		}
-		seconds.Observe(time.Since(req.Received).Seconds())
-		return resp
+		return handle(ctx, req).After(func(resp wire.Response) wire.Response {
+			requests.Inc()
+			if b := resp.Body(); b != nil {
+				out.Add(float64(b.Len()))
+			}
+			if _, closes := resp.Closes(); closes {
+				closed.Inc()
+			}
+			seconds.Observe(time.Since(req.Received).Seconds())
+			return resp
+		})
 	}
 }

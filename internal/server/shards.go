@@ -329,24 +329,45 @@ func newQuestion[M machine, T any](ask func(m M, now time.Time, reply func(T)) e
 // ends first, the reply is lost, and with it what the question holds: it cannot be put again, and whoever passes a ctx that ends must
 // not decide on views of a request's buffer. The error is one of the coordinator's own: loading, not here, not written.
 func (q *question[M, T]) put(ctx context.Context, c *shards[M], partition int32) (answer T, code *kerr.Error) {
-	s, code := c.shard(partition)
-	if code != nil {
+	if code := q.begin(c, partition); code != nil {
 		return answer, code
 	}
-	q.shard, q.answer, q.code = s, answer, nil
+	return q.wait(ctx)
+}
+
+// begin and wait are the two halves of put.
+func (q *question[M, T]) begin(c *shards[M], partition int32) *kerr.Error {
+	s, code := c.shard(partition)
+	if code != nil {
+		return code
+	}
+	var none T
+	q.shard, q.answer, q.code = s, none, nil
 	if q.aside {
 		go s.do(&q.event)
 	} else {
 		s.do(&q.event)
 	}
+	return nil
+}
+
+func (q *question[M, T]) wait(ctx context.Context) (answer T, code *kerr.Error) {
 	select {
 	case <-q.done:
 	default:
 		select {
 		case <-q.done:
 		case <-ctx.Done():
-			return answer, kerr.RequestTimedOut
+			return q.result(false)
 		}
+	}
+	return q.result(true)
+}
+
+// result is the reply once done has told, or if it has not, that nobody waits for it any more.
+func (q *question[M, T]) result(done bool) (answer T, code *kerr.Error) {
+	if !done {
+		return answer, kerr.RequestTimedOut
 	}
 	return q.answer, q.code
 }

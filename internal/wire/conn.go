@@ -65,6 +65,7 @@ type Conn struct {
 	request Request
 	turn    int                   // requests handled since others had theirs
 	brisk   int8                  // requests since the client rested, up to briskMin
+	later   *later                // if not nil, what the answer to request waits for
 	tryRead func(fd uintptr) bool // c.readSocket, made once
 	readErr error
 	trySend func(fd uintptr) bool // c.sendSocket
@@ -132,26 +133,28 @@ var (
 	errFlushed = errors.New("cannot send") // the cause is wrapped
 )
 
-// serve is the connection's goroutine. Before a client rests, a new one takes the connection over: a goroutine keeps a stack as large as
-// ever it needed, waiting needs the smallest, and there are thousands of clients that do nothing but say every few seconds that they live.
-// keeps I1, since the one ends where the other begins
+// serve is the connection's goroutine. Before a client rests, or waits for a Later, a new one takes the connection over: a goroutine keeps
+// a stack as large as ever it needed, waiting needs the smallest, and there are thousands of clients that do nothing but say every few
+// seconds that they live. keeps I1, since the one ends where the other begins
 func (c *Conn) serve() {
 	if c.run() {
 		c.server.goroutines.Go(c.serve)
 	}
 }
 
-// run reads, handles and answers until one of the three fails, or, which it returns true of, until the client is likely to rest.
+// run reads, handles and answers until one of the three fails, or, which it returns true of, until the client is likely to rest or is to
+// wait for a Later.
 func (c *Conn) run() (rests bool) {
 	defer c.end(&rests)
+	done := c.later != nil && c.later.await(c.ctx)
 	for {
-		frame, err := c.nextFrame()
-		if err == nil {
-			err = c.answer(frame)
-		}
+		err := c.next(done)
 		if err != nil {
 			c.tell(err)
 			return false
+		}
+		if c.later != nil {
+			return true
 		}
 		if c.server.draining.Load() {
 			c.flush()
@@ -172,6 +175,19 @@ func (c *Conn) run() (rests bool) {
 			return true
 		}
 	}
+}
+
+// next answers one request, or comes to a Later. If it came to one before, that is over: done, or not.
+func (c *Conn) next(done bool) error {
+	if l := c.later; l != nil {
+		c.later = nil
+		return c.respond(l.answer(done))
+	}
+	frame, err := c.nextFrame()
+	if err != nil {
+		return err
+	}
+	return c.answer(frame)
 }
 
 // end leaves nothing of the connection behind, unless it merely rests. keeps I3, I6
@@ -352,6 +368,17 @@ func (c *Conn) answer(frame []byte) error {
 	}
 	c.phase.Store(handling)
 	resp := api.Handle(c.ctx, req)
+	if resp.kind == kindLater {
+		c.flushBeforeWait() // keeps I5
+		c.later = resp.later
+		return nil
+	}
+	return c.respond(resp)
+}
+
+// respond gathers or sends the answer to the request.
+func (c *Conn) respond(resp Response) error {
+	req := &c.request
 	defer resp.done()
 	switch resp.kind {
 	case kindReply, kindFail:

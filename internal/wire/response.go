@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"encoding/binary"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -8,13 +9,14 @@ import (
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// A Response is what a handler answers with: made by Reply, ReplyThen, Stream, NoResponse, Close or Fail.
+// A Response is what a handler answers with: made by Reply, ReplyThen, Stream, NoResponse, Close, Fail or Later.
 type Response struct {
 	kind    responseKind
 	message kmsg.Response
 	body    *Body
 	release func()
 	reason  error
+	later   *later
 }
 
 type responseKind int8
@@ -25,6 +27,7 @@ const (
 	kindStream
 	kindClose
 	kindFail
+	kindLater
 )
 
 // Reply answers with a message, encoded at its version. Its key decides the header's version; ApiVersions always has version 0.
@@ -47,6 +50,44 @@ func Close(reason error) Response { return Response{kind: kindClose, reason: rea
 // Fail answers with a message, after the delay of a failed login, and ends the connection for the reason given.
 func Fail(m kmsg.Response, reason error) Response {
 	return Response{kind: kindFail, message: m, reason: reason}
+}
+
+// Later answers with what answer makes once done tells, or with done false when the handler's context has ended first; it is no Later
+// again. It is for handlers that wait for what other clients do: thousands of connections may wait so, and they do where next to nothing
+// is on the stack. The request must be kept.
+func Later(done <-chan struct{}, answer func(done bool) Response) Response {
+	return Response{kind: kindLater, later: &later{done, answer}}
+}
+
+// A later is what a Later waits for, and what comes then.
+type later struct {
+	done   <-chan struct{}
+	answer func(done bool) Response
+}
+
+// After is what f makes of the response, of a Later once it is there.
+func (r Response) After(f func(Response) Response) Response {
+	if l := r.later; l != nil {
+		return Later(l.done, func(done bool) Response { return f(l.answer(done)) })
+	}
+	return f(r)
+}
+
+// Await waits for the response of a Later, for tests of handlers.
+func (r Response) Await(ctx context.Context) Response {
+	if l := r.later; l != nil {
+		return l.answer(l.await(ctx))
+	}
+	return r
+}
+
+func (l *later) await(ctx context.Context) bool {
+	select {
+	case <-l.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Message is the message of a Reply, nil of other responses. Body is the body of a Stream. For tests of handlers.

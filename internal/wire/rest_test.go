@@ -51,3 +51,57 @@ func TestRestingTakesSmallestStack(t *testing.T) {
 		}
 	}
 }
+
+// A Later is answered once what it waits for has come, or its server closes; requests behind it wait.
+func TestLater(t *testing.T) {
+	released, answered := make(chan struct{}), make(chan bool, 2)
+	apis := []API{{Key: 0, Min: 3, Max: 3, Handle: func(_ context.Context, req *Request) Response {
+		req.Keep()
+		return Later(released, func(done bool) Response {
+			answered <- done
+			return Stream(req, &Body{Buf: []byte{byte(req.CorrelationID)}}, nil)
+		}).After(func(r Response) Response {
+			r.Body().Buf = append(r.Body().Buf, 'x')
+			return r
+		})
+	}}, echoAPIs[0]}
+	s, address, _ := serve(t, apis, Limits{})
+	nc := dial(t, address)
+	later := []byte{0, 0, 0, 10, 0, 0, 0, 3, 0, 0, 0, 7, 0xff, 0xff}
+	if _, err := nc.Write(append(later, frame(metadata("a"), 8)...)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "a request that is handled", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.conns {
+			return c.phase.Load() == handling
+		}
+		return false
+	})
+	if len(answered) > 0 {
+		t.Fatal("answered before it was to be")
+	}
+	released <- struct{}{}
+	if b := readFrame(t, nc); !bytes.Equal(b, []byte{0, 0, 0, 7, 7, 'x'}) || !<-answered {
+		t.Errorf("a Later is answered by %x", b)
+	}
+	if b := readFrame(t, nc); b[3] != 8 {
+		t.Errorf("the request behind it is answered by %x", b)
+	}
+	if _, err := nc.Write(later); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "a request that is handled", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.conns {
+			return c.phase.Load() == handling
+		}
+		return false
+	})
+	go s.Shutdown(t.Context())
+	if <-answered {
+		t.Error("what never came is said to have come")
+	}
+}
