@@ -2,12 +2,15 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quire-log/quire"
 )
@@ -41,7 +44,7 @@ func quireDev(env Env, args []string) int {
 	if err != nil {
 		return c.fail(err)
 	}
-	defer os.RemoveAll(dir)
+	defer removeBusy(dir)
 	log := slog.New(slog.DiscardHandler)
 	if *verbose {
 		log = slog.New(slog.NewTextHandler(env.Stderr, nil))
@@ -66,4 +69,13 @@ Try, in another terminal:
 `, node.Addr(), node.AdminAddr())
 	<-signals
 	return stop(node, signals, log)
+}
+
+// removeBusy removes a directory that a node which was given up at a second signal may write into still, a few files at most.
+func removeBusy(dir string) {
+	for range 1000 {
+		if err := os.RemoveAll(dir); !errors.Is(err, unix.ENOTEMPTY) {
+			return
+		}
+	}
 }

@@ -150,6 +150,16 @@ func TestDev(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("it left %v (%v)", left, err)
 	}
+	// At a second signal it ends at once, and what it began to write goes, too.
+	for range 20 {
+		signals := make(chan os.Signal, 2)
+		env.Stdout = &started{&stdout, func() { signals <- syscall.SIGINT; signals <- syscall.SIGINT }}
+		env.Interrupted = func() <-chan os.Signal { return signals }
+		_ = quireDev(env, nil)
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Fatalf("at a second signal it left %v (%v)", left, err)
+		}
+	}
 	for _, args := range [][]string{{"--brokers", "3"}, {"file"}, {"--port", "high"}} {
 		var out bytes.Buffer
 		if code := quireDev(Env{Stdout: &out, Stderr: &out}, args); code != exitMisuse || !strings.Contains(out.String(), "Example:\n  quire dev\n") {
