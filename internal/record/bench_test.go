@@ -106,9 +106,17 @@ func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has pools forget")
 	}
+	// A collection empties pools, but not in every run.
+	allocs := func(f func()) float64 {
+		n := testing.AllocsPerRun(100, f)
+		for try := 0; n >= 1 && try < 9; try++ {
+			n = min(n, testing.AllocsPerRun(100, f))
+		}
+		return n
+	}
 	for c := None; c <= Zstd; c++ {
 		batch, rules := kib(t, c), lenient()
-		if n := testing.AllocsPerRun(100, func() {
+		if n := allocs(func() {
 			if _, err := Validate(batch, rules, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +124,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("validating %v: %v allocations", c, n)
 		}
 		var r Reader
-		if n := testing.AllocsPerRun(100, func() {
+		if n := allocs(func() {
 			if err := r.Reset(batch, 1<<20); err != nil {
 				t.Fatal(err)
 			}
