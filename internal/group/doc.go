@@ -3,6 +3,7 @@
 // the time and the records of the log, and carries out the Effects that come back:
 //
 //	loading   NewShard, then Replay and ReplayMarker for what the partition holds, in order, then Loaded
+//	          An Ahead may prepare records on the goroutine that reads them; then ReplayPrepared and ReplayAsIs
 //	leading   an event gives an Effect; its Records are appended as one batch, replayed at once, and once they are committed
 //	          Then(nil) is called. If they cannot be appended they are not replayed, and Then gets the error
 //	timers    NextTimer says when Tick has something to do, and Tick is called until NextTimer lies in the future
