@@ -247,6 +247,14 @@ func (a *admin) present(id int32) (bool, error) {
 	return false, nil
 }
 
+// noNodeUnless is the failure of a call that no broker answered: err where the one that was reached would have none of this client.
+func noNodeUnless(err error, call string) error {
+	if e, ok := errors.AsType[*javaError](err); ok && (e.class == sslAuthentication || e.class == saslAuthentication) {
+		return err
+	}
+	return noNode(call)
+}
+
 // noNode is what Java's client says, after its time is over, of a call to a broker that there is not.
 func noNode(call string) *javaError {
 	return throw(kafkaErrors+"TimeoutException", "Timed out waiting for a node assignment. Call: "+call)

@@ -51,22 +51,33 @@ func TestToolsLogIn(t *testing.T) {
 		if code, text := run(q.mechanism, q.jaas, "kafka-topics", "--list"); code != 1 || !strings.Contains(text, q.want) || strings.Contains(text, "hunter2") {
 			t.Errorf("%s, %s: code %d: %s", q.mechanism, q.want, code, text)
 		}
-	} // Those that produce and consume end with the first refusal, as Kafka's do: the console's tools, which tell of it, with exit code 0.
+	}
+	// Those that produce and consume end with the first refusal, as Kafka's do: the console's tools, which tell of it, with exit code 0.
 	for _, args := range [][]string{
 		{"kafka-console-producer", "--topic", "t"},
 		{"kafka-console-consumer", "--topic", "t"},
 		{"kafka-console-consumer", "--topic", "t", "--partition", "0"},
 		{"kafka-console-share-consumer", "--topic", "t"},
 		{"kafka-consumer-perf-test", "--topic", "t", "--num-records", "1"},
+		{"kafka-share-consumer-perf-test", "--topic", "t", "--num-records", "1"},
+		{"kafka-verifiable-consumer", "--topic", "t", "--group-id", "g"},
+		{"kafka-verifiable-share-consumer", "--topic", "t", "--group-id", "g"},
 	} {
 		code, text := run("PLAIN", strings.Replace(alice, "alice-secret", "hunter2", 1), args...)
 		const want = "\norg.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username or password\n"
 		wantCode := 0
-		if args[0] == "kafka-consumer-perf-test" {
+		if strings.HasSuffix(args[0], "-perf-test") {
 			wantCode = 1
 		}
-		if code != wantCode || strings.Count(text, want) != 1 || strings.Contains(text, "hunter2") {
+		if code != wantCode || !strings.Contains("\n"+text, want) || strings.Contains(text, "hunter2") {
 			t.Errorf("%q: exit code %d: %s", args, code, text)
+		}
+	}
+	// And those that ask all brokers say that it was the login.
+	for _, args := range [][]string{{"kafka-transactions", "list"}, {"kafka-groups", "--list"}, {"kafka-consumer-groups", "--list"}, {"kafka-share-groups", "--list"}} {
+		_, text := run("PLAIN", strings.Replace(alice, "alice-secret", "hunter2", 1), args...)
+		if strings.Contains(text, "Timed out") || !strings.Contains(text, "Authentication failed: Invalid username or password") {
+			t.Errorf("%q: %s", args, text)
 		}
 	}
 }

@@ -102,7 +102,10 @@ func (c secureConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-const sslAuthentication = kafkaErrors + "SslAuthenticationException"
+const (
+	sslAuthentication  = kafkaErrors + "SslAuthenticationException"
+	saslAuthentication = kafkaErrors + "SaslAuthenticationException"
+)
 
 func handshakeFailure(err error) error {
 	_, otherTongue := errors.AsType[tls.RecordHeaderError](err)

@@ -296,7 +296,7 @@ func (a *admin) listGroups(req *kmsg.ListGroupsRequest) ([]kmsg.ListGroupsRespon
 	resp, err := call[*kmsg.ListGroupsResponse](a, "listGroups", req)
 	if err != nil {
 		if !a.dial.reached.Load() {
-			err = throw(kafkaException, "Failed to find brokers to send ListGroups").because(noNode("findAllBrokers"))
+			err = throw(kafkaException, "Failed to find brokers to send ListGroups").because(noNodeUnless(err, "findAllBrokers"))
 		}
 		return nil, err
 	}

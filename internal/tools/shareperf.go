@@ -206,6 +206,10 @@ func (r *sharePerfRun) close() {
 
 // consume reads until all members together have enough, or nothing more comes in time.
 func (m *sharePerfMember) consume() {
+	if e := refusedLogin(m.cl); e != nil {
+		m.err = e
+		return
+	}
 	last := time.Now()
 	reported, reportedCount, reportedBytes := last, int64(0), int64(0)
 	for m.sharePerfRun.count.Load() < m.want && time.Since(last) <= m.timeout {

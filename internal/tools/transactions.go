@@ -124,7 +124,7 @@ func (t *transactionsCommand) listTransactions(req *kmsg.ListTransactionsRequest
 	cluster, err := t.cluster(brokerEndpoints, false)
 	if err != nil {
 		if !t.dial.reached.Load() {
-			err = noNode("listTransactions(api=METADATA)")
+			err = noNodeUnless(err, "listTransactions(api=METADATA)")
 		}
 		return nil, err
 	}

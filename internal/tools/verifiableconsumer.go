@@ -153,10 +153,10 @@ func (c *verifiableConsumer) start() {
 func (c *verifiableConsumer) run() (int, error) {
 	ctx, end := untilInterrupted(c.env)
 	c.start()
-	var failed error
+	failed := refusedLogin(c.cl)
 	for (c.most < 0 || c.count < c.most) && ctx.Err() == nil && failed == nil {
 		fetches := c.cl.PollRecords(ctx, javaMaxPoll)
-		failed = fetchFatal(c.group, fetches).orNil()
+		failed = fetchFatal(c.group, fetches)
 		if fetches.NumRecords() > 0 {
 			c.received(fetches)
 		}
@@ -170,10 +170,10 @@ func (c *verifiableConsumer) run() (int, error) {
 	_ = c.cl.LeaveGroupContext(leaving) // a member that the broker does not hear from is taken out by its timeout
 	cancel()
 	c.cl.Close()
-	c.write("shutdown_complete")
 	if failed != nil {
-		return 1, failed
+		logLine(c.env.Stderr, "ERROR", "Error during processing, terminating consumer process: ", "org.apache.kafka.tools.VerifiableConsumer", failed)
 	}
+	c.write("shutdown_complete")
 	c.write("shutdown_requested") // Java's hook at the end of the process
 	if sig != nil {
 		return signalCode(sig), nil

@@ -52,8 +52,8 @@ func verifiableShare(env Env, values *argValues, props clientConfig) (int, error
 	}
 	ctx, end := untilInterrupted(env)
 	events.write("startup_complete")
-	var failed error
-	if strategy := values.text("offset-reset-strategy"); strategy != "" {
+	failed := refusedLogin(s.cl).orNil()
+	if strategy := values.text("offset-reset-strategy"); strategy != "" && failed == nil {
 		if failed = setShareReset(env, props, group, strategy); failed == nil {
 			events.write("offset_reset_strategy_set", field{"offsetResetStrategy", strategy})
 		}
