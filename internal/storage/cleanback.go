@@ -14,7 +14,7 @@ import (
 // records are compressed. What comes of it is the same to the byte: map, marks, and batches.
 //
 //	survey   from the first to the last batch, by headers: transactions are followed, and the segments are cut into units
-//	work     from the last unit to the first, cleanInflaters goroutines side by side, each with a unit: it is read, verified and inflated;
+//	work     from the last unit to the first, cleanWorkers goroutines side by side, each with a unit: it is read, verified and inflated;
 //	         when its turn comes, its keys go into the map; what stays of its batches is made anew and spooled
 //
 // It is done where the dirty part is mostly compressed, all its offsets fit into the map and the marks (a map that is full on the way
@@ -22,7 +22,7 @@ import (
 // takes more. Of whatever it does not understand it lets go, and the map is filled from the beginning: errBackward. So it need not say
 // what is wrong with a log, nor know how to clean one of old formats, or with offsets out of order.
 //
-// Its memory beside the map and the marks is a backWorker for each inflater, and backUnitsMax units.
+// Its memory beside the map and the marks is a backWorker for each of them, and backUnitsMax units.
 const (
 	// backUnitBytes are read at once, or one larger batch.
 	backUnitBytes = 64 << 10
@@ -101,11 +101,11 @@ func (c *cleanRound) fillMapBackward(first, limit Offset) (err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	p.pacer = cleanPacer{ctx: ctx}
-	if c.inflaters == 0 {
+	if c.workers == 0 {
 		p.work(c.pipe.back(0))
 	} else {
 		var wait sync.WaitGroup
-		for i := range c.inflaters {
+		for i := range c.workers {
 			w := c.pipe.back(i)
 			wait.Go(func() { p.work(w) })
 		}
@@ -138,7 +138,9 @@ func (p *backPass) survey() error {
 	at, records := int32(-1), 0
 	for more := true; more; {
 		u.reset()
-		more = r.next(u)
+		if more = r.next(u); u.f != nil {
+			u.s.release() // its headers are all that is wanted
+		}
 		if errors.Is(u.err, errCleaningAborted) {
 			return u.err
 		}
@@ -147,8 +149,7 @@ func (p *backPass) survey() error {
 		}
 		for i := range u.entries {
 			e := &u.entries[i]
-			b, pos := u.entry(e).Batch(), u.pos+int64(e.at)
-			count := int(b.Count())
+			pos, count := u.pos+int64(e.at), int(e.count)
 			if count < 0 || count > backRecordsMax {
 				return errBackward
 			}

@@ -26,7 +26,7 @@ func BenchmarkClean(b *testing.B) {
 			cfg := DefaultConfig()
 			cfg.Compact, cfg.Delete, cfg.SegmentBytes, cfg.FileDeleteDelayMs, cfg.TimestampAfterMaxMs = true, false, 32<<20, 0, 1<<60
 			from, inflated := benchLog(b, cfg, c.codec, c.value)
-			round := cleanRound{memory: 128 << 20, load: 0.9, inflaters: cleanInflaters}
+			round := cleanRound{memory: 128 << 20, load: 0.9, workers: cleanWorkers}
 			resident, busy := residentBytes(b), time.Duration(0)
 			b.SetBytes(inflated)
 			b.ReportAllocs()

@@ -16,26 +16,28 @@ import (
 
 // A keyedLog is a compacted log with a random history, and a model of it: what each offset held, and the latest of each key.
 type keyedLog struct {
-	t         testing.TB
-	rng       *rand.Rand
-	mem       *vfs.Mem
-	cfg       Config
-	l         *Log
-	now       int64
-	sequence  [2]int32
-	written   map[Offset]string // key=value of every record that was written
-	aborted   map[Offset]bool
-	latest    map[string]string // of committed records; tombstones are not in it
-	cleaned   Offset
-	codecs    []record.Codec
-	inflaters int               // of cleanings
-	set       func(*cleanRound) // what else there is to say of them
+	t        testing.TB
+	rng      *rand.Rand
+	mem      *vfs.Mem
+	cfg      Config
+	l        *Log
+	now      int64
+	sequence [2]int32
+	written  map[Offset]string // key=value of every record that was written
+	aborted  map[Offset]bool
+	latest   map[string]string // of committed records; tombstones are not in it
+	cleaned  Offset
+	codecs   []record.Codec
+	workers  int               // of cleanings
+	set      func(*cleanRound) // what else there is to say of them
+	value    int               // bytes of a value, at most
 }
 
-func newKeyedLog(t testing.TB, seed uint64) *keyedLog {
-	cfg := testConfig()
+func newKeyedLog(t testing.TB, seed uint64) *keyedLog { return newKeyedLogOf(t, seed, testConfig()) }
+
+func newKeyedLogOf(t testing.TB, seed uint64, cfg Config) *keyedLog {
 	cfg.Compact, cfg.Delete, cfg.DeleteRetentionMs, cfg.MinCleanableDirtyRatio = true, false, 0, 0
-	k := &keyedLog{t: t, rng: rand.New(rand.NewPCG(seed, 5)), mem: newMem(t), cfg: cfg, now: 10_000, inflaters: int(seed % 2 * cleanInflaters),
+	k := &keyedLog{t: t, rng: rand.New(rand.NewPCG(seed, 5)), mem: newMem(t), cfg: cfg, now: 10_000, workers: int(seed % 2 * cleanWorkers), value: 60,
 		codecs: []record.Codec{record.None, record.None, record.LZ4}, written: map[Offset]string{}, aborted: map[Offset]bool{}, latest: map[string]string{}}
 	k.l = openTest(t, k.mem, cfg)
 	return k
@@ -69,7 +71,7 @@ func (k *keyedLog) write(batches int) {
 			r := record.Record{Timestamp: k.now, Key: []byte(key)}
 			value := "null"
 			if k.rng.IntN(4) > 0 {
-				value = fmt.Sprint("v", base+i, strings.Repeat("x", k.rng.IntN(60)))
+				value = fmt.Sprint("v", base+i, strings.Repeat("x", k.rng.IntN(k.value)))
 				r.Value = []byte(value)
 				r.Headers = []record.Header{{Key: "h", Value: []byte(key)}}
 			}
@@ -108,7 +110,7 @@ func (k *keyedLog) clean(keys int64) error {
 		return err
 	}
 	p := planClean(k.now, v)
-	round := cleanRound{memory: (keys + 2) * mapSlotSize, load: 0.9, inflaters: k.inflaters}
+	round := cleanRound{memory: (keys + 2) * mapSlotSize, load: 0.9, workers: k.workers}
 	if k.set != nil {
 		k.set(&round)
 	}
@@ -131,7 +133,7 @@ func (k *keyedLog) read(l *Log) map[Offset]string {
 	next := l.StartOffset()
 	aborting := map[int64]bool{}
 	for next < l.EndOffset() {
-		d, err := l.Read(next, ReadOptions{MaxBytes: 1 << 20, Limit: l.EndOffset(), MinOneBatch: true})
+		d, err := l.Read(next, ReadOptions{MaxBytes: 64 << 20, Limit: l.EndOffset(), MinOneBatch: true})
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -162,7 +164,7 @@ func (k *keyedLog) read(l *Log) map[Offset]string {
 				delete(aborting, h.ProducerID())
 				continue
 			}
-			if err := r.Reset(h, 1<<20); err != nil {
+			if err := r.Reset(h, 16<<20); err != nil {
 				k.t.Fatal(err)
 			}
 			for r.Next() {
@@ -251,6 +253,32 @@ func TestCleanModel(t *testing.T) {
 	}
 }
 
+// Where entries are long, of some MiB even or between short ones, they are read by whoever works on them.
+func TestCleanLongEntries(t *testing.T) {
+	long := 0
+	for seed := range uint64(4) {
+		cfg := testConfig()
+		cfg.SegmentBytes, cfg.MaxMessageBytes = 4<<20, 4<<20
+		k := newKeyedLogOf(t, seed, cfg)
+		var r *cleanRound
+		k.set = func(c *cleanRound) { r = c; c.fromBeginning = true }
+		for _, k.value = range []int{40_000, 60, 700_000, 40_000} {
+			k.write(20)
+			if err := errors.Join(k.l.Roll(), k.l.Flush(), k.clean(100)); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if r.pipe.long {
+				long++
+			}
+			k.check(k.l, fmt.Sprint("seed ", seed))
+		}
+		k.l.Abandon()
+	}
+	if long < 4 {
+		t.Errorf("entries were long in %d cleanings", long)
+	}
+}
+
 // lastOnes says what cleaning must keep of producers. The epoch of a coordinator goes with its last marker, as in Kafka.
 func lastOnes(l *Log) string {
 	var all []string
@@ -264,13 +292,22 @@ func lastOnes(l *Log) string {
 // Whenever the power goes during a cleaning, and whenever it goes again while the log is opened after that, nothing is lost and
 // nothing comes back.
 func TestCleanCrash(t *testing.T) {
-	seeds := uint64(6)
+	cleanCrash(t, 6, 3, func(*cleanRound) {})
+}
+
+// So it is where a group becomes several segments, whose names reach the disk in any order.
+func TestCleanCrashSeveralOutputs(t *testing.T) {
+	cleanCrash(t, 2, 4, func(c *cleanRound) { c.outputMost = 400 })
+}
+
+func cleanCrash(t *testing.T, seeds, lots uint64, set func(*cleanRound)) {
 	if testing.Short() {
 		seeds = 2
 	}
 	for seed := range seeds {
 		for n := 1; ; n++ {
 			k := newKeyedLog(t, seed)
+			k.set = set
 			k.write(40)
 			if err := k.clean(100); err != nil {
 				t.Fatal(err)
@@ -285,7 +322,7 @@ func TestCleanCrash(t *testing.T) {
 				}
 				break
 			}
-			for lot := range uint64(3) {
+			for lot := range lots {
 				when := fmt.Sprintf("seed %d, operation %d, lot %d", seed, n, lot)
 				disk := k.mem.AfterCrash(lot)
 				again := n%7 + int(lot)*5

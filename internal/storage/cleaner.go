@@ -148,7 +148,7 @@ func (c *cleaner) work(ctx context.Context, i int) {
 			return
 		}
 		if round == nil {
-			round = &cleanRound{pace: c.pace, inflaters: cleanInflaters}
+			round = &cleanRound{pace: c.pace, workers: cleanWorkers}
 		}
 		round.load, round.sparing = cfg.LoadFactor, cfg.limited()
 		round.memory = min(cfg.DedupeBytes/int64(cfg.Threads), mapBytesMax)

@@ -142,7 +142,7 @@ func TestGoldenCompacted(t *testing.T) {
 						t.Fatalf("due %v, in Kafka %v: %s", plan.Due, due, plan.Why)
 					}
 					if plan.Due {
-						round := cleanRound{memory: 128 << 20, load: 0.9, inflaters: cleanInflaters}
+						round := cleanRound{memory: 128 << 20, load: 0.9, workers: cleanWorkers}
 						end, stats, err := round.run(t.Context(), l, plan.First, plan.Limit, now)
 						if err != nil {
 							t.Fatal(err)

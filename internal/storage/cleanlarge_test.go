@@ -12,9 +12,9 @@ import (
 // full in the middle of one.
 func TestCleanLargeBatches(t *testing.T) {
 	for _, c := range []struct {
-		inflaters int
-		keys      int64
-	}{{0, 1 << 20}, {cleanInflaters, 1 << 20}, {0, 7_000}, {cleanInflaters, 7_000}} {
+		workers int
+		keys    int64
+	}{{0, 1 << 20}, {cleanWorkers, 1 << 20}, {0, 7_000}, {cleanWorkers, 7_000}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			cfg := testConfig()
 			cfg.Compact, cfg.Delete, cfg.SegmentBytes, cfg.MaxMessageBytes = true, false, 4<<20, 2<<20
@@ -56,7 +56,7 @@ func TestCleanLargeBatches(t *testing.T) {
 			}
 			first, rounds := Offset(0), 0
 			for limit := l.EndOffset(); first < limit; rounds++ {
-				round := cleanRound{memory: c.keys * mapSlotSize, load: 0.9, inflaters: c.inflaters}
+				round := cleanRound{memory: c.keys * mapSlotSize, load: 0.9, workers: c.workers}
 				end, _, err := round.run(t.Context(), l, first, limit, 1000)
 				if err != nil || end <= first {
 					t.Fatalf("cleaned from %d to %d: %v", first, end, err)

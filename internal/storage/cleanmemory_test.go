@@ -56,7 +56,7 @@ func TestCleanMemory(t *testing.T) {
 		before := inUse()
 		var mu sync.Mutex // guards most: the reader and the pass are two goroutines
 		most := int64(0)
-		round := cleanRound{memory: 128 << 20, load: 0.9, inflaters: cleanInflaters, pace: func(context.Context, int) error {
+		round := cleanRound{memory: 128 << 20, load: 0.9, workers: cleanWorkers, pace: func(context.Context, int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			most = max(most, inUse())

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quire-log/quire/internal/record"
@@ -24,8 +25,12 @@ type cleanOutput struct {
 	f       vfs.File
 	builder *indexBuilder
 	txns    []abortedTxn
+	most    int64 // bytes that it takes
 	size    int64 // bytes handed to write
 	flushed int64 // bytes of them in the file
+	begun   int64 // bytes of those that are on their way to the disk
+	writes  sync.WaitGroup
+	writing atomic.Bool // one of them goes on
 	buf     []byte
 	next    Offset // after the last batch; the base while there is none
 	// published: it is among the log's segments, and remove has nothing to do.
@@ -35,7 +40,7 @@ type cleanOutput struct {
 // newCleanOutput makes the .cleaned files of a segment based at base. buf lends its room for batches that wait to be written.
 func newCleanOutput(l *Log, base Offset, cfg *Config, buf []byte) (_ *cleanOutput, err error) {
 	s := newSegment(l.at, base, 0)
-	o := &cleanOutput{l: l, s: s, builder: newIndexBuilder(s, cfg), buf: buf[:0], next: base}
+	o := &cleanOutput{l: l, s: s, builder: newIndexBuilder(s, cfg), most: math.MaxInt32, buf: buf[:0], next: base}
 	defer func() {
 		if err != nil {
 			o.remove()
@@ -69,7 +74,7 @@ func removeIfThere(at *place, name string) error {
 
 // fits tells whether an entry of n bytes that ends at last can be in this segment: positions and offsets must fit an index.
 func (o *cleanOutput) fits(n int, last Offset) bool {
-	return o.size+int64(n) <= math.MaxInt32 && last-o.s.base < deltaLimit
+	return (o.size+int64(n) <= o.most || o.size == 0) && last-o.s.base < deltaLimit
 }
 
 // add appends an entry of the log.
@@ -100,10 +105,22 @@ func (o *cleanOutput) flush() error {
 }
 
 func (o *cleanOutput) write(b []byte) error {
-	n, err := o.f.WriteAt(b, o.flushed)
-	o.flushed += int64(n)
+	wrote, err := o.f.WriteAt(b, o.flushed)
+	o.flushed += int64(wrote)
+	if o.flushed-o.begun >= writebackBytes && o.writing.CompareAndSwap(false, true) {
+		pos, n := o.begun, o.flushed-o.begun
+		o.begun = o.flushed
+		o.writes.Go(func() {
+			vfs.StartWriteback(o.f, pos, n)
+			o.writing.Store(false)
+		})
+	}
 	return err
 }
+
+// writebackBytes are written before the disk is set to work on them, so that the fsync of a large segment is not all that is waited for
+// in the end.
+const writebackBytes = 2 << 20
 
 // seal makes the files whole and durable, names apart; beside: by fsyncs side by side. They get the time of the last segment that they
 // were made from.
@@ -111,6 +128,7 @@ func (o *cleanOutput) seal(modified int64, beside bool) error {
 	if err := o.flush(); err != nil {
 		return err
 	}
+	o.writes.Wait()
 	o.builder.finish()
 	x := o.builder.x
 	steps := []func() error{x.offsets.seal, x.times.seal, o.f.Sync}
@@ -208,6 +226,7 @@ func (o *cleanOutput) remove() {
 	if o.published {
 		return
 	}
+	o.writes.Wait()
 	if o.f != nil {
 		_ = o.f.Close()
 	}
@@ -218,8 +237,20 @@ func (o *cleanOutput) remove() {
 	}
 	for _, suffix := range segmentSuffixes {
 		_ = removeIfThere(o.l.at, o.s.name(suffix)+cleanedSuffix)
-		_ = removeIfThere(o.l.at, o.s.name(suffix)+swapSuffix)
 	}
+}
+
+// unswap takes away what of outputs has become .swap, durably: one that a crash left behind its .cleaned neighbours would take the place of
+// segments. To be called before any of them is removed.
+func unswap(at *place, outputs []*cleanOutput) error {
+	for _, o := range outputs {
+		for _, suffix := range segmentSuffixes {
+			if err := removeIfThere(at, o.s.name(suffix)+swapSuffix); err != nil {
+				return err
+			}
+		}
+	}
+	return at.fs.SyncDir(*at.dir.Load())
 }
 
 // errCleaningAborted ends a cleaning that has lost its ground: segments were deleted or truncated meanwhile, the topic is no longer

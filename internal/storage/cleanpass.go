@@ -48,6 +48,9 @@ func (p *cleanPass) begin(base Offset) error {
 	if err != nil {
 		return err
 	}
+	if p.outputMost > 0 {
+		o.most = p.outputMost
+	}
 	p.outs = append(p.outs, o)
 	return nil
 }
@@ -115,11 +118,11 @@ func (p *cleanPass) work(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) 
 }
 
 // use writes what stays of a unit.
-func (p *cleanPass) use(u *cleanUnit) error {
+func (p *cleanPass) use(w *cleanWorker, u *cleanUnit) error {
 	for i := range u.entries {
 		e := &u.entries[i]
 		if e.large && e.err == nil {
-			p.work(p.pipe.own(), u, e, inflateMax)
+			p.work(w, u, e, inflateMax)
 		}
 		if e.err != nil {
 			return p.entryError(u, e, e.err)
@@ -389,7 +392,7 @@ func (p *cleanPass) legacy(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int
 // seal makes the outputs whole and durable.
 func (p *cleanPass) seal() error {
 	for _, o := range p.outs {
-		if err := o.seal(p.modified, p.inflaters > 0); err != nil {
+		if err := o.seal(p.modified, p.workers > 0); err != nil {
 			return err
 		}
 		p.after += o.size

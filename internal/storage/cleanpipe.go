@@ -12,23 +12,27 @@ import (
 	"github.com/quire-log/quire/internal/vfs"
 )
 
-// A pass of a cleaning is a pipe through which units of a segment go, a piece of the file each:
+// A pass of a cleaning goes over segments in units, a piece of the file each, by cleanWorkers goroutines side by side. Of each unit one of
+// them does everything, so that its bytes are in that processor's cache from the read on:
 //
-//	read     one goroutine reads, and judges each entry by its header (transactions are followed in the log's order)
-//	work     cleanInflaters goroutines verify checksums, inflate, hash keys, and make batches anew; no unit waits for another here
-//	use      the pass itself takes the units in the log's order: it fills the map, or writes
+//	read     in the log's order, one at a time: a unit is read, and each entry judged by its header (transactions are followed)
+//	work     side by side: checksums are verified, records inflated, keys hashed, batches made anew; no unit waits for another here
+//	use      in the log's order, one at a time: the map is filled, or what stays is written
 //
-// So reading, inflating and writing go on side by side, while their memory is bounded: there are cleanInflaters+2 units, each with at
-// most cleanUnitBytes of the file and cleanUnitRecords keys, or one larger batch; what inflates to more than cleanInflateMax is left
-// to the pass itself, one batch at a time. Besides the map that makes, of the usual batches, some 10 MiB for each cleaner.
+// A unit that is worked on before its turn is left for whoever uses the one ahead of it; nobody waits for a turn. Memory is bounded:
+// there are cleanUnits units, each with at most twice cleanUnitBytes of the file and cleanUnitRecords keys, or one larger batch; what
+// inflates to more than cleanInflateMax is left until the unit is used, one batch at a time. Besides the map that makes, of the usual
+// batches, some 10 MiB for each cleaner.
 const (
-	// cleanInflaters work for each cleaner. More would inflate faster, and take more of the machine from those who produce and fetch.
-	cleanInflaters = 2
-	// cleanUnitBytes are read at once.
+	// cleanWorkers work for each cleaner. More would be faster, and take more of the machine from those who produce and fetch.
+	cleanWorkers = 2
+	// cleanUnits are on their way: one for each worker, and some that wait while one is used.
+	cleanUnits = cleanWorkers + 3
+	// cleanUnitBytes are read at once; then what the last entry lacks, unless that is as much again.
 	cleanUnitBytes = 256 << 10
 	// cleanUnitRecords are in a unit, by what its batches' headers say: 512 KiB of keys' hashes.
 	cleanUnitRecords = 16 << 10
-	// cleanInflateMax is the most that inflaters inflate a batch to.
+	// cleanInflateMax is the most that a batch is inflated to while others are.
 	cleanInflateMax = 4 << 20
 	// cleanKeepMax is the largest buffer of a unit that is kept for the next.
 	cleanKeepMax = 1 << 20
@@ -37,28 +41,31 @@ const (
 // A cleanUnit is a piece of a segment on its way through the pipe.
 type cleanUnit struct {
 	s       *segment
-	pos     int64 // of buf in the file
+	pos     int64    // of buf in the file
+	f       vfs.File // from which buf is still to be read; nil: it was
 	buf     []byte
 	entries []cleanEntry
+	records int64 // in them, by their headers
 	ends    bool  // the segment
 	err     error // why there is nothing after the entries
 
-	keys   []hashedKey   // of the entries' records, in the first pass
-	out    []byte        // batches made anew, in the second
-	worked chan struct{} // has a value once the inflater is done
+	keys []hashedKey // of the entries' records, in the first pass
+	out  []byte      // batches made anew, in the second
+	turn int         // which of the pass's units it is
 }
 
 // A cleanEntry is an entry of the log, and what was decided about it.
 type cleanEntry struct {
 	at, size int    // in the unit's buf
+	count    int64  // of its records, by its header
 	after    Offset // the last offset before it
 	err      error  // what it, or its records, had wrong
 	checked  bool   // its checksum was verified by the reader
-	large    bool   // left by the inflater for the pass itself
+	large    bool   // left until the unit is used
 
 	verdict          // by its header, of the reader
 	keysAt, keys int // in the unit's keys
-	fate             // by its records, of the inflater
+	fate             // by its records, of the worker
 }
 
 // A verdict is what an entry's header tells, and what is known of transactions.
@@ -71,7 +78,7 @@ type verdict struct {
 	legacy bool        // keeps tombstones of formats 0 and 1
 }
 
-// A fate is what an inflater made of an entry.
+// A fate is what a worker made of an entry.
 type fate struct {
 	stay            stay
 	outAt, outBytes int   // in the unit's out, of stayAnew
@@ -99,10 +106,10 @@ func (u *cleanUnit) reset() {
 		u.out = nil
 	}
 	clear(u.entries)
-	u.s, u.buf, u.entries, u.keys, u.out, u.ends, u.err = nil, u.buf[:0], u.entries[:0], u.keys[:0], u.out[:0], false, nil
+	u.s, u.f, u.buf, u.entries, u.records, u.keys, u.out, u.ends, u.err = nil, nil, u.buf[:0], u.entries[:0], 0, u.keys[:0], u.out[:0], false, nil
 }
 
-// A cleanWorker is what an inflater has to work with.
+// A cleanWorker is what one goroutine has to work with.
 type cleanWorker struct {
 	skim    record.Skim
 	reader  record.Reader // of markers, and of messages of formats 0 and 1
@@ -120,26 +127,25 @@ func newCleanWorker() *cleanWorker { return &cleanWorker{builder: record.NewBuil
 // A cleanPipe has the buffers of a cleaner. They serve one pass after another.
 type cleanPipe struct {
 	units   []*cleanUnit
-	workers []*cleanWorker // the last is the pass's own
-	backs   []*backWorker  // of the first of them; made when they are wanted
+	workers []*cleanWorker
+	backs   []*backWorker // of the first of them; made when they are wanted
+	long    bool          // entries were long in what was read last: see cleanReader.walk
 }
 
-// inflaters is how many goroutines work; 0: everything is done by the pass itself, for tests to repeat.
-func (p *cleanPipe) make(inflaters int) {
-	if len(p.workers) == inflaters+1 {
+// make has buffers for so many workers; 0: for one, who is the pass itself, for tests to repeat.
+func (p *cleanPipe) make(workers int) {
+	workers = max(workers, 1)
+	if len(p.workers) == workers {
 		return
 	}
 	p.units, p.workers, p.backs = nil, nil, nil
-	for range inflaters + 2 {
-		p.units = append(p.units, &cleanUnit{worked: make(chan struct{}, 1)})
+	for range cleanUnits - cleanWorkers + workers {
+		p.units = append(p.units, &cleanUnit{})
 	}
-	for range inflaters + 1 {
+	for range workers {
 		p.workers = append(p.workers, newCleanWorker())
 	}
 }
-
-// own is the worker of the pass itself.
-func (p *cleanPipe) own() *cleanWorker { return p.workers[len(p.workers)-1] }
 
 // back is worker i for a pass from the end.
 func (p *cleanPipe) back(i int) *backWorker {
@@ -154,97 +160,129 @@ type cleanSteps struct {
 	begin func(s *segment)                                            // before a segment, in order
 	judge func(e record.Entry, v *verdict) (kept bool, _ error)       // of each entry, in order; not kept: it is left out
 	work  func(w *cleanWorker, u *cleanUnit, e *cleanEntry, most int) // on each entry; most may be inflated. It sets e.err, and e.large where more is wanted
-	use   func(u *cleanUnit) error                                    // in order; errPassEnds ends the pass
+	use   func(w *cleanWorker, u *cleanUnit) error                    // in order; errPassEnds ends the pass
 }
 
 // errPassEnds ends a pass early, and is no failure.
 var errPassEnds = errors.New("the pass ends")
 
-// pass has segments go through the pipe. No goroutine is left when it returns.
+// A cleanDrive is one pass on its way.
+type cleanDrive struct {
+	c      *cleanRound
+	steps  cleanSteps
+	free   chan *cleanUnit
+	quit   chan struct{} // closed once the pass has failed
+	cancel func()        // then ends what the reader waits for
+
+	// reader has the reader, for whoever takes it to read a unit, and to wait as pacing wants; nothing comes once it is closed.
+	reader chan *cleanReader
+
+	// mu guards the fields below. It is a leaf: a unit is used without it, by whoever has set using.
+	mu     sync.Mutex
+	worked []*cleanUnit // those that wait for their turn, by its remainder
+	turn   int          // of the next to be used
+	using  bool
+	failed error // set with using, which then stays set
+}
+
+// pass has segments worked on. No goroutine is left when it returns.
 func (c *cleanRound) pass(segs []*segment, steps cleanSteps) error {
-	c.pipe.make(c.inflaters)
+	c.pipe.make(c.workers)
 	ctx, cancel := context.WithCancel(c.ctx) // a pass that ends waits for no turn of its reader
-	r := &cleanReader{c: c, segs: segs, steps: steps, pacer: cleanPacer{ctx: ctx}}
-	defer r.close()
 	defer cancel()
-	var err error
-	if c.inflaters == 0 {
-		err = c.passAlone(r)
-	} else {
-		err = c.passTogether(r, cancel)
+	n := len(c.pipe.units)
+	r := &cleanReader{c: c, segs: segs, steps: steps, pacer: cleanPacer{ctx: ctx}}
+	d := &cleanDrive{c: c, steps: steps, free: make(chan *cleanUnit, n), quit: make(chan struct{}), cancel: cancel,
+		reader: make(chan *cleanReader, 1), worked: make([]*cleanUnit, n)}
+	d.reader <- r
+	for _, u := range c.pipe.units {
+		d.free <- u
 	}
+	if c.workers == 0 {
+		d.work(c.pipe.workers[0])
+	} else {
+		var wait sync.WaitGroup
+		for _, w := range c.pipe.workers {
+			wait.Go(func() { d.work(w) })
+		}
+		wait.Wait()
+	}
+	r.close()
 	c.stats.BytesRead += r.bytes
-	if errors.Is(err, errPassEnds) {
+	if errors.Is(d.failed, errPassEnds) {
 		return nil
 	}
-	return err
+	return d.failed
 }
 
-func (c *cleanRound) passAlone(r *cleanReader) error {
-	u := c.pipe.units[0]
-	for more := true; more; {
-		u.reset()
-		more = r.next(u)
-		c.workOn(c.pipe.own(), u, r.steps)
-		if err := c.useUnit(u, r.steps); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *cleanRound) passTogether(r *cleanReader, cancel func()) error {
-	n := len(c.pipe.units)
-	free, work, ordered := make(chan *cleanUnit, n), make(chan *cleanUnit, n), make(chan *cleanUnit, n)
-	quit := make(chan struct{})
-	for _, u := range c.pipe.units {
+// work takes one unit after another.
+func (d *cleanDrive) work(w *cleanWorker) {
+	for {
+		var u *cleanUnit
 		select {
-		case <-u.worked: // of a pass that ended early
-		default:
+		case <-d.quit:
+			return
+		case u = <-d.free:
 		}
-		free <- u
-	}
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	defer close(quit)
-	defer cancel()
-	wait.Go(func() {
-		defer close(work)
-		defer close(ordered)
-		for more := true; more; {
-			select {
-			case <-quit:
+		select {
+		case <-d.quit:
+			return
+		case r, more := <-d.reader:
+			if !more {
+				d.free <- u
 				return
-			case u := <-free:
-				u.reset()
-				more = r.next(u)
-				work <- u
-				ordered <- u
+			}
+			u.reset()
+			u.turn = r.units
+			r.units++
+			if r.next(u) {
+				d.reader <- r
+			} else {
+				close(d.reader)
 			}
 		}
-	})
-	for _, w := range c.pipe.workers[:c.inflaters] {
-		wait.Go(func() {
-			for u := range work {
-				c.workOn(w, u, r.steps)
-				u.worked <- struct{}{}
-			}
-		})
+		d.c.workOn(w, u, d.steps)
+		d.finish(w, u)
 	}
-	for u := range ordered {
-		<-u.worked
-		if err := c.useUnit(u, r.steps); err != nil {
-			return err
+}
+
+// finish uses a unit that was worked on, and those that waited for it; or leaves it for whoever uses the one ahead of it.
+func (d *cleanDrive) finish(w *cleanWorker, u *cleanUnit) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.worked[u.turn%len(d.worked)] = u
+	for !d.using {
+		at := d.turn % len(d.worked)
+		u := d.worked[at]
+		if u == nil {
+			return
 		}
-		free <- u
+		d.worked[at], d.using = nil, true
+		d.mu.Unlock()
+		err := d.steps.use(w, u)
+		if err == nil {
+			err = u.err
+		}
+		d.mu.Lock()
+		if err != nil {
+			d.failed = err
+			close(d.quit)
+			d.cancel()
+			return
+		}
+		d.turn++
+		d.using = false
+		d.free <- u
 	}
-	return nil
 }
 
 func (c *cleanRound) workOn(w *cleanWorker, u *cleanUnit, steps cleanSteps) {
+	if u.f != nil {
+		u.read()
+	}
 	for i := range u.entries {
 		e := &u.entries[i]
-		if !e.checked {
+		if e.err == nil && !e.checked {
 			e.err = u.entry(e).Check()
 		}
 		if e.err == nil {
@@ -256,12 +294,31 @@ func (c *cleanRound) workOn(w *cleanWorker, u *cleanUnit, steps cleanSteps) {
 	}
 }
 
-// useUnit does what inflaters left, and hands the unit to the pass.
-func (c *cleanRound) useUnit(u *cleanUnit, steps cleanSteps) error {
-	if err := steps.use(u); err != nil {
-		return err
+// read reads a unit of which only the headers were.
+func (u *cleanUnit) read() {
+	err := readClosed(u.f, u.s, u.buf, u.pos)
+	u.s.release()
+	u.f = nil
+	if err != nil {
+		u.entries, u.ends, u.err = u.entries[:0], false, err
+		return
 	}
-	return u.err
+	for i := range u.entries {
+		e := &u.entries[i]
+		if b, err := record.FirstEntry(u.buf[e.at:]); err != nil || len(b) != e.size || b.Magic() != 2 || b.Batch().IsControl() {
+			e.err = &record.FormatError{Reason: "a header that is another one when it is read again"}
+			return
+		}
+	}
+}
+
+// readClosed reads from the file of a segment that does not grow.
+func readClosed(f vfs.File, s *segment, b []byte, pos int64) error {
+	err := readFull(f, b, pos)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return abortf("%s was truncated meanwhile", s.name(logSuffix))
+	}
+	return err
 }
 
 // entryError says where an entry is of which something is wrong.
@@ -290,11 +347,14 @@ type cleanReader struct {
 	steps cleanSteps
 	pacer cleanPacer
 	bytes int64 // read, as entries
+	units int
 
 	s     *segment // nil: between segments
 	f     vfs.File
 	pos   int64
 	after Offset
+	taken int // entries, in the unit
+	head  [record.HeaderSize]byte
 }
 
 func (r *cleanReader) close() {
@@ -322,10 +382,18 @@ func (r *cleanReader) next(u *cleanUnit) bool {
 		r.s, r.f, r.pos, r.after, r.segs = s, f, 0, s.base-1, r.segs[1:]
 		r.steps.begin(s)
 	}
-	u.s, u.pos = r.s, r.pos
+	u.s, u.pos, r.taken = r.s, r.pos, 0
 	size := r.s.size.Load()
-	if u.err = r.fill(u, size); u.err != nil {
-		return false
+	walked := 0
+	if r.c.pipe.long {
+		if walked, u.err = r.walk(u, size); u.err != nil {
+			return false
+		}
+	}
+	if walked == 0 {
+		if u.err = r.fill(u, size); u.err != nil {
+			return false
+		}
 	}
 	if u.ends = r.pos >= size; u.ends {
 		r.close()
@@ -338,18 +406,15 @@ func (r *cleanReader) fill(u *cleanUnit, size int64) error {
 	want := min(size-r.pos, cleanUnitBytes)
 	for r.pos < size {
 		u.buf = slices.Grow(u.buf[:0], int(want))[:want]
-		if err := readFull(r.f, u.buf, r.pos); err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				return abortf("%s was truncated meanwhile", r.s.name(logSuffix))
-			}
+		if err := readClosed(r.f, r.s, u.buf, r.pos); err != nil {
 			return err
 		}
-		pos := r.pos
-		if err := r.cut(u); err != nil {
-			return err
+		at, err := r.cut(u, 0)
+		if err == nil && at > 0 {
+			at, err = r.complete(u, at, size)
 		}
-		if r.pos > pos {
-			return nil
+		if r.c.pipe.long = at >= r.taken*walkEntryBytes; err != nil || at > 0 {
+			return err
 		}
 		// Not one whole entry in a full piece: it is larger, or ends beyond the file.
 		need := int64(record.MinEntry)
@@ -368,51 +433,125 @@ func (r *cleanReader) fill(u *cleanUnit, size int64) error {
 	return nil
 }
 
-// cut cuts the whole entries off what was read.
-func (r *cleanReader) cut(u *cleanUnit) error {
-	records := int64(0)
-	for at := 0; at < len(u.buf); {
+// complete reads what a unit lacks of the entry that begins at at, so that nothing is read twice; it is left for the next unit if it lacks
+// more than a unit is, or if something is odd about it.
+func (r *cleanReader) complete(u *cleanUnit, at int, size int64) (int, error) {
+	have := len(u.buf)
+	if have-at < record.MinEntry {
+		return at, nil
+	}
+	whole, err := record.EntrySize(u.buf[at:])
+	lacks := whole - int64(have-at)
+	if err != nil || whole < record.MinEntry || lacks <= 0 || lacks > cleanUnitBytes || whole > size-r.pos {
+		return at, nil
+	}
+	u.buf = slices.Grow(u.buf, int(lacks))[:have+int(lacks)]
+	if err := readClosed(r.f, r.s, u.buf[have:], u.pos+int64(have)); err != nil {
+		return at, err
+	}
+	return r.cut(u, at)
+}
+
+// cut cuts whole entries off what was read, and returns up to where.
+func (r *cleanReader) cut(u *cleanUnit, at int) (int, error) {
+	for at < len(u.buf) {
 		e, err := record.FirstEntry(u.buf[at:])
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
+			return at, nil
 		}
 		if err != nil {
-			return r.corrupt(err)
+			return at, r.corrupt(err)
 		}
-		count := int64(1)
-		if e.Magic() == 2 {
-			count = int64(e.Batch().Count())
+		if whole, err := r.take(u, e, at, len(e)); err != nil || !whole {
+			return at, err
 		}
-		if records += count; records > cleanUnitRecords && at > 0 {
-			return nil
-		}
-		if err := r.pacer.count(r.c, len(e)); err != nil {
-			return err
-		}
-		// The checksums of data are left to those who work side by side. Markers, whose records are judged here, are few.
-		checked := e.Magic() < 2 || e.Batch().IsControl()
-		if checked {
-			if err := e.Check(); err != nil {
-				return r.corrupt(err)
-			}
-		}
-		// large: more records than a unit has, or an unknown number of them.
-		large := count > cleanUnitRecords || e.Magic() < 2 && e.Codec() != record.None
-		u.entries = append(u.entries, cleanEntry{at: at, size: len(e), after: r.after, checked: checked, large: large})
-		last := len(u.entries) - 1
-		kept, err := r.steps.judge(e, &u.entries[last].verdict)
-		if err != nil || !kept {
-			u.entries = u.entries[:last]
-		}
-		if err != nil {
-			return r.corrupt(err)
-		}
-		r.bytes += int64(len(e))
-		r.after = e.LastOffset()
-		r.pos += int64(len(e))
 		at += len(e)
 	}
-	return nil
+	return at, nil
+}
+
+// take judges an entry of size bytes, of which e is at least the header, and of a marker or a message of formats 0 and 1 everything. false:
+// there is no room in the unit for its records.
+func (r *cleanReader) take(u *cleanUnit, e record.Entry, at, size int) (bool, error) {
+	count := int64(1)
+	if e.Magic() == 2 {
+		count = int64(e.Batch().Count())
+	}
+	if u.records += count; u.records > cleanUnitRecords && at > 0 {
+		return false, nil
+	}
+	if err := r.pacer.count(r.c, size); err != nil {
+		return false, err
+	}
+	// The checksums of data are left to those who work side by side. Markers, whose records are judged here, are few.
+	checked := e.Magic() < 2 || e.Batch().IsControl()
+	if checked {
+		if err := e.Check(); err != nil {
+			return false, r.corrupt(err)
+		}
+	}
+	// large: more records than a unit has, or an unknown number of them.
+	large := count > cleanUnitRecords || e.Magic() < 2 && e.Codec() != record.None
+	u.entries = append(u.entries, cleanEntry{at: at, size: size, count: count, after: r.after, checked: checked, large: large})
+	last := len(u.entries) - 1
+	kept, err := r.steps.judge(e, &u.entries[last].verdict)
+	if err != nil || !kept {
+		u.entries = u.entries[:last]
+	}
+	if err != nil {
+		return false, r.corrupt(err)
+	}
+	r.taken++
+	r.bytes += int64(size)
+	r.after = e.LastOffset()
+	r.pos += int64(size)
+	return true, nil
+}
+
+// walk makes a unit of which only the headers are read here: the rest is left to the worker, so that workers read side by side. It ends
+// before whatever is no batch of data, or not whole, and returns how many bytes it went over. Where entries are short, to read them all is
+// less work than to read each header.
+func (r *cleanReader) walk(u *cleanUnit, size int64) (at int, err error) {
+	n := 0
+	for ; n < walkMost && size-r.pos >= record.HeaderSize; n++ {
+		if err := readClosed(r.f, r.s, r.head[:], r.pos); err != nil {
+			return at, err
+		}
+		e := record.Entry(r.head[:])
+		whole, err := record.EntrySize(e)
+		if err != nil || whole < record.HeaderSize || whole > size-r.pos || e.Magic() != 2 || e.Batch().IsControl() ||
+			at > 0 && int64(at)+whole > cleanUnitBytes {
+			break
+		}
+		if ok, err := r.take(u, e, at, int(whole)); err != nil {
+			return at, err
+		} else if !ok {
+			break
+		}
+		at += int(whole)
+	}
+	if at == 0 {
+		return 0, nil
+	}
+	r.c.pipe.long = at >= r.taken*walkEntryBytes
+	if _, err := r.s.acquire(); err != nil {
+		return at, r.gone(err)
+	}
+	u.f, u.buf = r.f, slices.Grow(u.buf[:0], at)[:at]
+	return at, nil
+}
+
+const (
+	// walkEntryBytes is how long entries are, on the average, for walk.
+	walkEntryBytes = 8 << 10
+	walkMost       = cleanUnitBytes / walkEntryBytes
+)
+
+func (r *cleanReader) gone(err error) error {
+	if errors.Is(err, errSegmentGone) {
+		return abortf("%s was deleted meanwhile", r.s.name(logSuffix))
+	}
+	return err
 }
 
 func (r *cleanReader) corrupt(err error) error {

@@ -12,12 +12,12 @@ import (
 // A cleanRound is one cleaning of one log, in two passes: over the dirty part, to note the last offset of each key; then over
 // everything up to where that came to, to copy what is still wanted into new segments. Its buffers serve one round after another.
 type cleanRound struct {
-	m         offsetMap
-	marks     offsetMarks
-	memory    int64 // bytes that the map may take
-	load      float64
-	inflaters int    // goroutines beside this one: see cleanPipe
-	out       []byte // batches that wait to be written
+	m       offsetMap
+	marks   offsetMarks
+	memory  int64 // bytes that the map may take
+	load    float64
+	workers int    // goroutines: see cleanDrive; 0: none beside this one, for tests to repeat
+	out     []byte // batches that wait to be written
 	// pace is told of bytes that were read or written, and may wait; an error ends the round.
 	pace func(ctx context.Context, n int) error
 
@@ -25,6 +25,7 @@ type cleanRound struct {
 	// three, by which tests choose.
 	sparing, fromBeginning, fromEnd bool
 	spoolMost                       int64
+	outputMost                      int64 // bytes of an output, by which tests have several of a group
 	sampled                         cleanSample
 	spool                           *cleanSpool // batches that the first pass made for the second
 
@@ -52,7 +53,7 @@ type CleanStats struct {
 }
 
 // cleanWriteBytes is how much waits to be written at once.
-const cleanWriteBytes = 1 << 20
+const cleanWriteBytes = 256 << 10
 
 // run cleans l from first, where its dirty part begins, up to limit, the base of a segment that must stay as it is. It returns up to
 // where the log is clean now. errCleaningAborted: nothing more could be done, and nothing is wrong.
@@ -128,7 +129,7 @@ func (c *cleanRound) nextBase(s *segment) Offset {
 
 // fillMap notes the last offset of every key in [first, limit), or up to where the map is full.
 func (c *cleanRound) fillMap(first, limit Offset) error {
-	c.pipe.make(c.inflaters)
+	c.pipe.make(c.workers)
 	reset := func() {
 		c.m.reset(c.memory, c.load, int64(limit-first))
 		c.marks.reset(first, limit)
@@ -188,18 +189,18 @@ func (c *cleanRound) fillMapForward(first, limit Offset) error {
 				u.keys, e.keys, e.err, e.large = u.keys[:e.keysAt], 0, nil, true
 			}
 		},
-		use: func(u *cleanUnit) error {
+		use: func(w *cleanWorker, u *cleanUnit) error {
 			for i := range u.entries {
 				e := &u.entries[i]
 				full := false
 				switch {
 				case e.skip:
 				case e.large && e.err == nil:
-					if full, e.err = c.noteLarge(u.entry(e), first); e.err != nil {
+					if full, e.err = c.noteLarge(w, u.entry(e), first); e.err != nil {
 						return c.entryError(u, e, e.err)
 					}
 				default:
-					full = c.note(u.keys[e.keysAt:e.keysAt+e.keys], first)
+					full = c.note(w, u.keys[e.keysAt:e.keysAt+e.keys], first)
 				}
 				if full {
 					c.stats.MapFull = true
@@ -219,11 +220,11 @@ func (c *cleanRound) fillMapForward(first, limit Offset) error {
 }
 
 // note puts records into the map, and marks what they supersede; full: the map takes no more, and latest is the last that it took.
-func (c *cleanRound) note(keys []hashedKey, first Offset) (full bool) {
+func (c *cleanRound) note(w *cleanWorker, keys []hashedKey, first Offset) (full bool) {
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), warmKeys)]
 		keys = keys[len(some):]
-		c.pipe.own().sum += c.m.warm(some)
+		w.sum += c.m.warm(some)
 		for i := range some {
 			k := &some[i]
 			if k.offset < first {
@@ -250,18 +251,17 @@ func (c *cleanRound) note(keys []hashedKey, first Offset) (full bool) {
 	return false
 }
 
-// noteLarge is note of an entry that inflaters left alone.
-func (c *cleanRound) noteLarge(e record.Entry, first Offset) (full bool, err error) {
-	w := c.pipe.own()
+// noteLarge is note of an entry that was left until now.
+func (c *cleanRound) noteLarge(w *cleanWorker, e record.Entry, first Offset) (full bool, err error) {
 	some := w.keys[:0]
 	err = w.eachKey(e, inflateMax, func(key []byte, o Offset, tombstone bool) bool {
 		if some = append(some, c.m.hashed(key, o, tombstone)); len(some) == warmKeys {
-			full = c.note(some, first)
+			full = c.note(w, some, first)
 			some = some[:0]
 		}
 		return !full
 	})
-	return full || c.note(some, first), err
+	return full || c.note(w, some, first), err
 }
 
 // eachKey hands out the keys of an entry's records until do says false; views. A record whose offset lies outside of its batch is passed
@@ -374,7 +374,7 @@ func (c *cleanRound) indexBytes(s *segment, suffix string) (int64, error) {
 
 // rewriteAll copies what is wanted of each group into new segments, and puts those in its place.
 func (c *cleanRound) rewriteAll(groups [][]*segment, txns *cleanTxns, end Offset, legacyHorizon int64) error {
-	commits := newCleanCommits(c.inflaters > 0)
+	commits := newCleanCommits(c.workers > 0)
 	for _, g := range groups {
 		p, err := c.rewrite(g, txns, end, legacyHorizon)
 		if err != nil {

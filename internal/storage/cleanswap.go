@@ -11,15 +11,20 @@ import (
 // ones. Readers go on: those who have an old segment open read it to its end, those who look for one find the new list.
 //
 // A crash at any point leaves either all of what was, or what Open completes to all of what is, because each step is durable before
-// the next begins:
+// the next begins; within a step the names may reach the disk in any order:
 //
-//	1  .cleaned becomes .swap                    before: the outputs are nothing
-//	2  what they replace becomes .deleted        before: Open removes what lies within the offsets of a .swap
-//	3  .swap becomes final
+//	1  .cleaned becomes .swap, output by output from the last      before: the outputs are nothing
+//	2  .txnindex files of what they replace become .deleted
+//	3  the other files of that become .deleted                     before: Open removes what lies within the offsets of a .swap
+//	4  .swap becomes final, output by output from the first
+//
+// Open ignores a .swap that lies beyond a .cleaned, hence the order of 1. Of those that are left it takes the offsets from the first to the
+// last for what is to be removed, hence the order of 4: no final name lies between two of them. Of one output a part may be final: an
+// index is the output's, and not of what it replaces, if its .swap is gone. Only a .txnindex need not have had one, which is why those of
+// inputs go first: one whose .log has gone is the output's. See ofOutput.
 //
 // Segments at the end of the run of which nothing was kept lie beyond those offsets. They go one by one, from the first: should some
-// come back, then the last ones, so that no record comes back without what has superseded it. Of several outputs the last becomes
-// .swap first: Open ignores a .swap that lies beyond a .cleaned.
+// come back, then the last ones, so that no record comes back without what has superseded it.
 func (l *Log) swap(inputs []*segment, outputs []*cleanOutput, truncations uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,6 +44,9 @@ func (l *Log) swap(inputs []*segment, outputs []*cleanOutput, truncations uint64
 	dir := l.Dir()
 	for i := len(outputs) - 1; i >= 0; i-- {
 		if err := outputs[i].rename(cleanedSuffix, swapSuffix); err != nil {
+			if failed := unswap(l.at, outputs); failed != nil {
+				return l.fail(errors.Join(err, failed))
+			}
 			return err
 		}
 		// From here on a crash may complete the swap, so that an error leaves a directory of which nothing is known.
@@ -66,9 +74,9 @@ func (l *Log) swap(inputs []*segment, outputs []*cleanOutput, truncations uint64
 		if err == nil {
 			err = o.rename(swapSuffix, "")
 		}
-	}
-	if err == nil {
-		err = l.at.fs.SyncDir(dir)
+		if err == nil {
+			err = l.at.fs.SyncDir(dir)
+		}
 	}
 	for _, o := range outputs {
 		o.builder.x.offsets.drop()
@@ -93,10 +101,19 @@ func (l *Log) putAway(inputs []*segment, outputs []*cleanOutput) (names []string
 			errs = errors.Join(errs, err)
 		}
 	}
-	covered := outputs[len(outputs)-1].next // what Open would remove for the outputs ends there
 	for _, s := range inputs {
 		s.retire()
-		for _, suffix := range segmentSuffixes {
+		away(s.name(txnIndexSuffix))
+	}
+	if len(names) > 0 && errs == nil {
+		errs = l.at.fs.SyncDir(l.Dir())
+	}
+	if errs != nil {
+		return names, errs
+	}
+	covered := outputs[len(outputs)-1].next // what Open would remove for the outputs ends there
+	for _, s := range inputs {
+		for _, suffix := range segmentSuffixes[:3] {
 			away(s.name(suffix))
 		}
 		stays := slices.ContainsFunc(outputs, func(o *cleanOutput) bool { return o.s.base == s.base })

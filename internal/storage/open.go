@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -217,6 +218,22 @@ func (op *opening) leftovers() error {
 			}
 		}
 		var swaps []string
+		// First, and durably, what a crash after the removal of the .cleaned files would take for whole.
+		dropped := false
+		for _, name := range op.list.leftovers {
+			base, _, ok := parseFileName(name)
+			if strings.HasSuffix(name, swapSuffix) && minCleaned >= 0 && ok && base >= minCleaned {
+				if err := remove(name, fmt.Sprintf("compaction had not finished what begins at %d", minCleaned)); err != nil {
+					return err
+				}
+				dropped = true
+			}
+		}
+		if dropped {
+			if err := fsys.SyncDir(op.Dir()); err != nil {
+				return err
+			}
+		}
 		for _, name := range op.list.leftovers {
 			base, _, ok := parseFileName(name)
 			switch {
@@ -228,10 +245,7 @@ func (op *opening) leftovers() error {
 				if err := remove(name, "compaction had not finished it"); err != nil {
 					return err
 				}
-			case minCleaned >= 0 && ok && base >= minCleaned:
-				if err := remove(name, fmt.Sprintf("compaction had not finished what begins at %d", minCleaned)); err != nil {
-					return err
-				}
+			case minCleaned >= 0 && ok && base >= minCleaned: // removed above
 			case ok:
 				swaps = append(swaps, name)
 			}
@@ -253,7 +267,8 @@ func (op *opening) leftovers() error {
 	return nil
 }
 
-// completeSwaps puts whole output of compaction in the place of what it was made from.
+// completeSwaps puts whole output of compaction in the place of what it was made from, in steps each of which is durable before the next
+// begins, as those of Log.swap, which says why.
 func (op *opening) completeSwaps(swaps []string) error {
 	from, to := Offset(-1), Offset(-1)
 	for _, name := range swaps {
@@ -292,24 +307,55 @@ func (op *opening) completeSwaps(swaps []string) error {
 	if err != nil {
 		return err
 	}
+	if from >= 0 {
+		to = max(to, from+1) // of an output without records, what has its name
+	}
+	there := make(map[string]bool, len(entries))
 	for _, e := range entries {
-		base, _, ok := parseFileName(e.Name())
-		if ok && base >= from && base < to && !strings.HasSuffix(e.Name(), swapSuffix) && !e.IsDir() {
+		there[e.Name()] = true
+	}
+	for _, txnIndexes := range []bool{true, false} {
+		for _, e := range entries {
+			base, suffix, ok := parseFileName(e.Name())
+			if !ok || base < from || base >= to || strings.HasSuffix(e.Name(), swapSuffix) || e.IsDir() ||
+				(suffix == txnIndexSuffix) != txnIndexes || ofOutput(there, base, suffix) {
+				continue
+			}
 			if err := op.at.fs.Remove(op.at.path(e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
+		// Were a removal undone by a crash after a rename was not, there would be two that cover the same offsets.
+		if err := op.at.fs.SyncDir(op.Dir()); err != nil {
+			return err
+		}
 	}
-	// Were a removal undone by a crash after a rename was not, there would be two that cover the same offsets.
-	if err := op.at.fs.SyncDir(op.Dir()); err != nil {
-		return err
-	}
+	slices.Sort(swaps)
+	last := Offset(-1)
 	for _, name := range swaps {
+		base, _, _ := parseFileName(name)
+		if last >= 0 && base != last {
+			if err := op.at.fs.SyncDir(op.Dir()); err != nil {
+				return err
+			}
+		}
+		last = base
 		if err := op.at.fs.Rename(op.at.path(name), op.at.path(strings.TrimSuffix(name, swapSuffix))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ofOutput tells whether a file with its final name belongs to the output of compaction at base, whose .log is still a .swap.
+func ofOutput(there map[string]bool, base Offset, suffix string) bool {
+	switch suffix {
+	case indexSuffix, timeIndexSuffix, txnIndexSuffix:
+	default:
+		return false
+	}
+	log := fileName(base, logSuffix)
+	return there[log+swapSuffix] && !there[log] && !there[fileName(base, suffix)+swapSuffix]
 }
 
 // identify compares the topic id with the directory's, or writes it down, before any data is.

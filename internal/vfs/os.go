@@ -107,6 +107,14 @@ func (s *spareDescriptor) keep() {
 	}
 }
 
+// StartWriteback has the system begin to write n bytes of f to the disk, where it can, so that a Sync later finds less to wait for. It is
+// a hint: nothing is durable by it, and a disk that fails says so to Sync.
+func StartWriteback(f File, pos, n int64) {
+	if f, ok := f.(*osFile); ok {
+		startWriteback(f, pos, n)
+	}
+}
+
 func (f *osFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {

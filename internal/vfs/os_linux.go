@@ -53,6 +53,14 @@ func (osFS) Usage(name string) (Usage, error) {
 	return Usage{Total: int64(st.Blocks) * unit, Usable: int64(st.Bavail) * unit}, nil
 }
 
+func startWriteback(f *osFile, pos, n int64) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = c.Control(func(fd uintptr) { _ = unix.SyncFileRange(int(fd), pos, n, unix.SYNC_FILE_RANGE_WRITE) })
+}
+
 // sendfileChunk bounds one system call, so that deadlines and Close are looked at in between, however fast the peer reads.
 const sendfileChunk = 1 << 20
 
