@@ -2,8 +2,8 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io"
+	"strings"
 
 	"github.com/magiconair/properties"
 )
@@ -24,7 +24,16 @@ func ReadProperties(r io.Reader) (map[string]string, error) {
 	loader := properties.Loader{Encoding: properties.ISO_8859_1, DisableExpansion: true}
 	p, err := loader.LoadBytes(text)
 	if err != nil {
-		return nil, fmt.Errorf("properties: %w", err)
+		return nil, errors.New(propertiesComplaint(err))
 	}
 	return p.Map(), nil
+}
+
+// propertiesComplaint is the parser's complaint, which names a line; of one that is no pair it shows only what it began with.
+func propertiesComplaint(err error) string {
+	text := err.Error()
+	if strings.HasSuffix(text, `: ""`) {
+		text = strings.TrimSuffix(text, `""`) + "a line needs a key before its value"
+	}
+	return text
 }

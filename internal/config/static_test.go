@@ -133,8 +133,13 @@ func TestReadProperties(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if _, err := ReadProperties(strings.NewReader(`a=\u00zz`)); err == nil {
-		t.Error("a malformed escape passed")
+	for text, want := range map[string]string{
+		"a=b\nc=\\u00zz":  "properties: Line 2: invalid unicode literal",
+		"a=b\n\n=\nc=d\n": "properties: Line 3: a line needs a key before its value",
+	} {
+		if _, err := ReadProperties(strings.NewReader(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
 	}
 	if _, err := ReadProperties(strings.NewReader(strings.Repeat("x", propertiesBytesMax+1))); err == nil {
 		t.Error("a file beyond the bound passed")
