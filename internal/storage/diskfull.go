@@ -103,6 +103,7 @@ func (m *Manager) watchDisk(d *dataDir, makeReserve bool) {
 		m.o.Events(Event{Kind: "disk-full", Offset: -1, Cause: fmt.Sprintf("%s has %d bytes left, less than disk.watermark.bytes allows (%d)", d.path, usage.Usable, watermark)})
 	case was && usage.Usable >= back:
 		w.full.Store(false)
+		w.samples = nil // what filled it has gone
 		m.log.Info("a data directory has room again: produce is taken", "directory", d.path, "usable", usage.Usable)
 		m.o.Events(Event{Kind: "disk-freed", Offset: -1, Cause: fmt.Sprintf("%s has %d bytes left", d.path, usage.Usable)})
 	}
@@ -117,12 +118,16 @@ func (m *Manager) watchDisk(d *dataDir, makeReserve bool) {
 		}
 	case makeReserve && !w.full.Load() && !w.reserved && reserve > 0 && usage.Usable > watermark+reserve:
 		if w.reserved = m.writeReserve(d, reserveFile, reserve); w.reserved {
-			usage.Usable -= reserve
 			w.samples = nil // the reserve is not what fills the disk
 		}
 	}
 	if makeReserve && o.ReserveBytes > 0 {
 		m.reserveForStart(d, min(startReserveBytes, usage.Total/100), usage.Usable)
+	}
+	if len(w.samples) == 0 {
+		if now, err := m.o.FS.Usage(d.path); err == nil {
+			usage = now // without what the reserves took
+		}
 	}
 	m.forecast(d, usage.Usable-watermark)
 }
@@ -143,6 +148,7 @@ func (m *Manager) reserveForStart(d *dataDir, want, usable int64) {
 	}
 	if want > 0 && m.writeReserve(d, startReserveFile, want) {
 		w.forStart = want
+		w.samples = nil // see the other reserve
 	}
 }
 

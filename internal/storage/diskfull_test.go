@@ -134,6 +134,34 @@ func fillDisk(t *testing.T, w *world, left int64) vfs.File {
 	return filler
 }
 
+// Who filled the disk and went, if only for the most part, is no reason to expect that it fills up.
+func TestForecastForgetsWhatWent(t *testing.T) {
+	w := fullDiskWorld(t, 10_000_000)
+	w.bubble(func(t *testing.T) {
+		m := w.start()
+		m.Start()
+		time.Sleep(2 * time.Minute)
+		filler := fillDisk(t, w, 350_000)
+		time.Sleep(3 * time.Second)
+		if !m.DiskStates()[0].Full {
+			t.Error("the disk is not full")
+		}
+		if err := filler.Truncate(5_000_000); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if s := m.DiskStates()[0]; s.Full || s.Filling {
+			t.Errorf("with room again: %+v", s)
+		}
+		if strings.Contains(w.said(), "fills up") {
+			t.Errorf("the log says\n%s", w.said())
+		}
+		if err := errors.Join(filler.Close(), m.Close(1)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A node starts on a disk without a free byte: the reserve gives it room.
 func TestDiskFullStart(t *testing.T) {
 	w := fullDiskWorld(t, 10_000_000)
