@@ -27,7 +27,7 @@ const (
 	// cleanWorkers work for each cleaner. More would be faster, and take more of the machine from those who produce and fetch.
 	cleanWorkers = 2
 	// cleanUnits are on their way: one for each worker, and some that wait while one is used.
-	cleanUnits = cleanWorkers + 3
+	cleanUnits = cleanWorkers + 6
 	// cleanUnitBytes are read at once; then what the last entry lacks, unless that is as much again.
 	cleanUnitBytes = 256 << 10
 	// cleanUnitRecords are in a unit, by what its batches' headers say: 512 KiB of keys' hashes.
