@@ -115,9 +115,15 @@ func (s *Shard) ReplayPrepared(p *Prepared, value []byte) bool {
 	if t == nil || t.n == 0 { // a tombstone came between: these are no offsets of the group any more
 		return false
 	}
-	if k := t.find(p.partition); k != nil && !k.noted && p.noteSize == 0 && at.id == t.id {
-		k.offset, k.commitMs, k.at, k.leaderEpoch = p.offset, p.commitMs, p.at, p.leaderEpoch
-		return true
+	if p.noteSize == 0 && at.id == t.id { // what most are, without the ways that put has for others
+		k := t.find(p.partition)
+		if k == nil {
+			k = t.add(p.partition)
+		}
+		if !k.noted {
+			k.offset, k.commitMs, k.at, k.leaderEpoch, k.there = p.offset, p.commitMs, p.at, p.leaderEpoch, true
+			return true
+		}
 	}
 	c := committed{offset: p.offset, leaderEpoch: p.leaderEpoch, commitMs: p.commitMs, expireMs: -1, topicID: at.id, at: p.at}
 	var note []byte

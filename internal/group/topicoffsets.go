@@ -136,11 +136,12 @@ func (t *topicOffsets) add(partition int32) *kept {
 		return &h.kept
 	}
 	if need := int(partition) + 1; need > len(t.low) {
-		// A group that has said something of several partitions will have as many as others have.
-		if room := min(t.topic.most, manyMore*(t.n-1)); need > cap(t.low) && need < room {
-			t.low = append(make([]kept, 0, room), t.low...)
+		if need > cap(t.low) {
+			// A group that has said something of several partitions will have as many as others have.
+			room := min(t.topic.most, manyMore*(t.n-1))
+			t.low = slices.Grow(t.low, max(need, room)-len(t.low))
 		}
-		t.low = append(t.low, make([]kept, need-len(t.low))...)
+		t.low = t.low[:need] // nothing was ever there: low does not get shorter
 		t.topic.most = max(t.topic.most, need)
 	}
 	return &t.low[partition]

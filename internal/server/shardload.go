@@ -94,7 +94,8 @@ func (s *shard[M]) read() error {
 	if pm, ok := any(m).(preparedMachine); ok && log.Size() >= preparedMin {
 		l.prepared, r.ahead = pm, group.NewAhead()
 	}
-	c.work.Go(r.run)
+	c.work.Go(r.fill)
+	c.work.Go(r.cut)
 	err := l.replay(r)
 	r.close()
 	if err != nil {

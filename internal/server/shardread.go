@@ -13,8 +13,8 @@ import (
 	"github.com/quire-log/quire/internal/storage"
 )
 
-// A logReader reads a coordinator's log ahead of who replays it, so that a load takes as long as the slower of the two, not as both. It
-// reads and checks batches, and finds the records of those that are plain.
+// A logReader reads a coordinator's log ahead of who replays it, so that a load takes as long as the slowest of three and not as all of
+// them: one goroutine reads and checks batches, the next finds the records of those that are plain, and the third replays them.
 type logReader struct {
 	log     *storage.Log
 	end     storage.Offset // where it stops
@@ -24,14 +24,18 @@ type logReader struct {
 	bytes   int64        // of batches; to be looked at when pieces is closed
 	ahead   *group.Ahead // prepares records, if it is not nil
 
+	filled chan *piece // what was read and is to be cut, in order; closed at the end
 	pieces chan *piece // what is to be replayed, in order; closed at the end
 	used   chan *piece // what was replayed, to be filled again
 }
 
-// A piece is what one read of the log brought: records, and between them batches that whoever replays them cuts itself.
+// A piece is what one read of the log brought: batches, and once they are cut, records, and between them batches that whoever replays
+// them cuts itself.
 type piece struct {
 	buf   []byte
-	spans []record.Span // of buf
+	from  storage.Offset // what lies before is not of the log any more
+	sizes []int32        // of the entries that buf begins with; below 0: of one that is damaged, or lies before from
+	spans []record.Span  // of buf
 	whole []wholeBatch
 	err   error // the log cannot be read from here on
 
@@ -45,9 +49,9 @@ type wholeBatch struct {
 	from  storage.Offset // what lies before is not of the log any more
 }
 
-// piecesAhead are the pieces of a load: one is replayed, one is filled, and the others make up for either being slower for a while.
-// They share the load's buffer with what is found in them, which takes more than the bytes of small records do.
-const piecesAhead = 5
+// piecesAhead are the pieces of a load: one is replayed, one is cut, one is filled, and the others make up for any of these being slower
+// for a while. They share the load's buffer with what is found in them, which takes more than the bytes of small records do.
+const piecesAhead = 6
 
 // pieces are kept with memory for the largest read that they were used for.
 var pieces = sync.Pool{New: func() any { return new(piece) }}
@@ -55,7 +59,7 @@ var pieces = sync.Pool{New: func() any { return new(piece) }}
 // readLog begins to read a log, with a buffer of so many bytes.
 func readLog(log *storage.Log, buffer int, gone func() bool, damaged func(storage.Offset, error)) *logReader {
 	r := &logReader{log: log, end: log.EndOffset(), atOnce: max(int64(buffer)*2/5/piecesAhead, 1), gone: gone, damaged: damaged}
-	r.pieces, r.used = make(chan *piece, piecesAhead), make(chan *piece, piecesAhead)
+	r.filled, r.pieces, r.used = make(chan *piece, piecesAhead), make(chan *piece, piecesAhead), make(chan *piece, piecesAhead)
 	for range cap(r.used) {
 		r.used <- pieces.Get().(*piece)
 	}
@@ -65,7 +69,7 @@ func readLog(log *storage.Log, buffer int, gone func() bool, damaged func(storag
 // done gives a piece back that was replayed.
 func (r *logReader) done(p *piece) {
 	clear(p.whole)
-	p.spans, p.prepared, p.whole, p.err = p.spans[:0], p.prepared[:0], p.whole[:0], nil
+	p.sizes, p.spans, p.prepared, p.whole, p.err = p.sizes[:0], p.spans[:0], p.prepared[:0], p.whole[:0], nil
 	r.used <- p
 }
 
@@ -76,21 +80,36 @@ func (r *logReader) close() {
 	}
 }
 
-// run reads until the end, or until the log cannot be read.
-func (r *logReader) run() {
-	defer close(r.pieces)
+// fill reads until the end, or until the log cannot be read.
+func (r *logReader) fill() {
+	defer close(r.filled)
 	for at := r.log.StartOffset(); at < r.end; {
 		next, err := r.read(at)
 		if err != nil {
 			p := <-r.used
 			p.err = err
-			r.pieces <- p
+			r.filled <- p
 			return
 		}
 		if next <= at { // what lies before the end are no batches, but offsets of some that are gone
 			return
 		}
 		at = next
+	}
+}
+
+// cut finds the records of what fill has read.
+func (r *logReader) cut() {
+	defer close(r.pieces)
+	for p := range r.filled {
+		pos := 0
+		for _, size := range p.sizes {
+			if size > 0 {
+				r.entry(p, record.Entry(p.buf[pos:pos+int(size):pos+int(size)]), pos)
+			}
+			pos += int(max(size, -size))
+		}
+		r.pieces <- p
 	}
 }
 
@@ -112,14 +131,15 @@ func (r *logReader) read(at storage.Offset) (next storage.Offset, err error) {
 	for _, region := range d.Regions {
 		p := <-r.used
 		p.buf = slices.Grow(p.buf[:0], int(region.Len))[:region.Len]
+		p.from = at
 		n, err := region.File.ReadAt(p.buf, region.Pos)
 		switch {
 		case n == len(p.buf):
-			next, err = r.cut(p, at, next)
+			next, err = r.check(p, next)
 		case err == nil || errors.Is(err, io.EOF):
 			err = io.ErrUnexpectedEOF
 		}
-		r.pieces <- p
+		r.filled <- p
 		if err != nil {
 			return next, fmt.Errorf("at offset %d: %w", at, err)
 		}
@@ -127,8 +147,8 @@ func (r *logReader) read(at storage.Offset) (next storage.Offset, err error) {
 	return next, nil
 }
 
-// cut finds the batches of a piece, of which what lies before offset from is left out, and returns the offset behind them.
-func (r *logReader) cut(p *piece, from, next storage.Offset) (storage.Offset, error) {
+// check finds the batches of a piece and checks their sums, and returns the offset behind them.
+func (r *logReader) check(p *piece, next storage.Offset) (storage.Offset, error) {
 	for left := p.buf; len(left) > 0; {
 		e, err := record.FirstEntry(left)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -136,9 +156,14 @@ func (r *logReader) cut(p *piece, from, next storage.Offset) (storage.Offset, er
 		} else if err != nil {
 			return next, err
 		}
-		if e.LastOffset() >= from {
-			r.entry(p, e, len(p.buf)-len(left), from)
+		size := int32(len(e))
+		if e.LastOffset() < p.from {
+			size = -size
+		} else if err := e.Check(); err != nil {
+			r.damaged(e.BaseOffset(), err)
+			size = -size
 		}
+		p.sizes = append(p.sizes, size)
 		next = e.LastOffset() + 1
 		left = left[len(e):]
 		r.bytes += int64(len(e))
@@ -146,30 +171,28 @@ func (r *logReader) cut(p *piece, from, next storage.Offset) (storage.Offset, er
 	return next, nil
 }
 
-// entry adds to p what is at a position of it.
-func (r *logReader) entry(p *piece, e record.Entry, pos int, from storage.Offset) {
-	err := e.Check()
-	switch {
-	case err != nil:
-	case !isPlain(e):
-		p.whole = append(p.whole, wholeBatch{len(p.spans), e, from})
-	default:
-		n := len(p.spans)
-		p.spans, err = record.AppendSpans(p.spans, e.Batch(), pos)
-		if e.BaseOffset() < from {
-			rest := slices.DeleteFunc(p.spans[n:], func(s record.Span) bool { return s.Offset < from })
-			p.spans = p.spans[:n+len(rest)]
-		}
-		if r.ahead != nil {
-			p.prepared = slices.Grow(p.prepared[:n], len(p.spans)-n)[:len(p.spans)]
-			for i := n; i < len(p.spans); i++ {
-				s := &p.spans[i]
-				r.ahead.Prepare(&p.prepared[i], s.Key(p.buf), s.Value(p.buf), int64(s.Offset))
-			}
-		}
+// entry adds to p what is at a position of it. What lies before p.from is left out.
+func (r *logReader) entry(p *piece, e record.Entry, pos int) {
+	n := len(p.spans)
+	if !isPlain(e) {
+		p.whole = append(p.whole, wholeBatch{n, e, p.from})
+		return
 	}
-	if err != nil {
+	var err error
+	if p.spans, err = record.AppendSpans(p.spans, e.Batch(), pos); err != nil {
 		r.damaged(e.BaseOffset(), err)
+	}
+	if e.BaseOffset() < p.from {
+		rest := slices.DeleteFunc(p.spans[n:], func(s record.Span) bool { return s.Offset < p.from })
+		p.spans = p.spans[:n+len(rest)]
+	}
+	if r.ahead == nil {
+		return
+	}
+	p.prepared = slices.Grow(p.prepared[:n], len(p.spans)-n)[:len(p.spans)]
+	for i := n; i < len(p.spans); i++ {
+		s := &p.spans[i]
+		r.ahead.Prepare(&p.prepared[i], s.Key(p.buf), s.Value(p.buf), int64(s.Offset))
 	}
 }
 
