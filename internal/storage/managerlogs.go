@@ -247,6 +247,9 @@ func (m *Manager) create(tp TopicPartition, id TopicID, isNew bool) (*Log, error
 		d.claims--
 		m.mu.Unlock()
 		if err == nil {
+			if !isNew {
+				m.missed(d, tp)
+			}
 			return m.Log(tp), nil
 		}
 		if !isDirFault(err) {
@@ -255,6 +258,14 @@ func (m *Manager) create(tp TopicPartition, id TopicID, isNew bool) (*Log, error
 		d.fail(err)
 		tried, errs = append(tried, d), append(errs, err)
 	}
+}
+
+// missed says that a partition begins anew which was there before.
+func (m *Manager) missed(d *dataDir, tp TopicPartition) {
+	const cause = "no data directory had the log of this partition, which is not new: it begins again, empty. What it held is lost to this node, " +
+		"unless it was never made, since the node ended right after the partition came into being"
+	m.log.Warn(cause, "partition", tp.String(), "directory", path.Join(d.path, tp.String()))
+	m.o.Events(Event{Partition: tp, Kind: "log-missing", Offset: 0, Cause: cause})
 }
 
 // reopen opens a log that the start could not, for want of room or of descriptors. The caller holds tp's stripe.

@@ -314,3 +314,34 @@ func TestLogsMadeAtOnceAreSpread(t *testing.T) {
 		}
 	}
 }
+
+// A partition that was there before and whose log is gone begins again, and that is said; one that has just come into being is no loss.
+func TestLogMissing(t *testing.T) {
+	w := newWorld(t, "/data")
+	w.bubble(func(t *testing.T) {
+		m := w.start()
+		old, fresh := TopicPartition{Topic: "old"}, TopicPartition{Topic: "fresh"}
+		if _, err := m.CreateNewLog(fresh, TopicID{1}); err != nil {
+			t.Fatal(err)
+		}
+		if causes := w.causes("log-missing"); len(causes) > 0 {
+			t.Errorf("of a new partition: %q", causes)
+		}
+		if l, err := m.CreateLog(old, TopicID{2}); err != nil || l.EndOffset() != 0 {
+			t.Fatalf("%v, %v", l, err)
+		}
+		if causes := w.causes("log-missing"); len(causes) != 1 || !strings.Contains(causes[0], "begins again, empty") {
+			t.Errorf("causes %q", causes)
+		}
+		w.wantSaid("level=WARN", "partition=old-0", "directory=/data/old-0")
+		if _, err := m.CreateLog(old, TopicID{2}); err != nil { // it is there
+			t.Fatal(err)
+		}
+		if causes := w.causes("log-missing"); len(causes) != 1 {
+			t.Errorf("causes %q", causes)
+		}
+		if err := m.Close(1); err != nil {
+			t.Error(err)
+		}
+	})
+}
