@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,5 +53,29 @@ func TestStartWithoutDescriptors(t *testing.T) {
 		if _, marked, err := readCleanMark(w.fs, "/data"); err != nil || !marked {
 			t.Errorf("clean mark: %v, %v", marked, err)
 		}
+	}
+}
+
+// A checkpoint that no descriptor is left for is written later; the directory is as good as before, and takes appends.
+func TestCheckpointWithoutDescriptors(t *testing.T) {
+	w := newWorld(t, "/data")
+	m := w.start()
+	l := created(t, m, "orders")
+	none := true
+	for range 64 {
+		w.fs.FailNth(1, syscall.EMFILE, func(op, _ string) bool { return none && op == "open" })
+	}
+	if err := m.writeCheckpoints(m.dirs[0]); !noDescriptor(err) {
+		t.Fatalf("checkpoints: %v", err)
+	}
+	if err := m.Dirs()[0].Err; err != nil {
+		t.Errorf("the directory is offline: %v", err)
+	}
+	if _, err := l.Append(anyBatch(t, 100), AppendOptions{}); err != nil {
+		t.Errorf("append: %v", err)
+	}
+	none = false
+	if err := errors.Join(m.writeCheckpoints(m.dirs[0]), m.Close(1)); err != nil {
+		t.Error(err)
 	}
 }

@@ -240,6 +240,8 @@ func (d *dataDir) isThere(known TopicID) error {
 	switch {
 	case errors.As(err, &damaged):
 		return nil // whoever reads the directory anew looks at it closely
+	case noDescriptor(err):
+		return nil // that says nothing of the directory
 	case err != nil:
 		return err
 	case !formatted:
