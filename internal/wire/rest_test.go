@@ -71,14 +71,7 @@ func TestLater(t *testing.T) {
 	if _, err := nc.Write(append(later, frame(metadata("a"), 8)...)); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "a request that is handled", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for c := range s.conns {
-			return c.phase.Load() == handling
-		}
-		return false
-	})
+	waitHandling(t, s)
 	if len(answered) > 0 {
 		t.Fatal("answered before it was to be")
 	}
@@ -92,6 +85,16 @@ func TestLater(t *testing.T) {
 	if _, err := nc.Write(later); err != nil {
 		t.Fatal(err)
 	}
+	waitHandling(t, s)
+	go s.Shutdown(t.Context())
+	if <-answered {
+		t.Error("what never came is said to have come")
+	}
+}
+
+// waitHandling waits until the only connection handles a request.
+func waitHandling(t *testing.T, s *Server) {
+	t.Helper()
 	waitFor(t, "a request that is handled", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -100,8 +103,4 @@ func TestLater(t *testing.T) {
 		}
 		return false
 	})
-	go s.Shutdown(t.Context())
-	if <-answered {
-		t.Error("what never came is said to have come")
-	}
 }
