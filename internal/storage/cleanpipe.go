@@ -24,7 +24,8 @@ import (
 // inflates to more than cleanInflateMax is left until the unit is used, one batch at a time. Besides the map that makes, of the usual
 // batches, some 10 MiB for each cleaner.
 const (
-	// cleanWorkers work for each cleaner. More would be faster, and take more of the machine from those who produce and fetch.
+	// cleanWorkers work for each cleaner. More are no faster on two cores, and on others would take more of the machine from those who
+	// produce and fetch.
 	cleanWorkers = 2
 	// cleanUnits are on their way: one for each worker, and some that wait while one is used.
 	cleanUnits = cleanWorkers + 6
