@@ -28,7 +28,9 @@ const (
 	// produce and fetch.
 	cleanWorkers = 2
 	// cleanUnits are on their way: one for each worker, and some that wait while one is used.
-	cleanUnits = cleanWorkers + 6
+	cleanUnits = cleanWorkers + 3 + cleanSpare
+	// cleanSpare of them are not used when there is a spool.
+	cleanSpare = 3
 	// cleanUnitBytes are read at once; then what the last entry lacks, unless that is as much again.
 	cleanUnitBytes = 256 << 10
 	// cleanUnitRecords are in a unit, by what its batches' headers say: 512 KiB of keys' hashes.
@@ -191,12 +193,16 @@ func (c *cleanRound) pass(segs []*segment, steps cleanSteps) error {
 	c.pipe.make(c.workers)
 	ctx, cancel := context.WithCancel(c.ctx) // a pass that ends waits for no turn of its reader
 	defer cancel()
-	n := len(c.pipe.units)
+	units := c.pipe.units
+	if c.spool != nil { // what stays comes from there: to have more on their way is little gain, and the codecs need the memory
+		units = units[cleanSpare:]
+	}
+	n := len(units)
 	r := &cleanReader{c: c, segs: segs, steps: steps, pacer: cleanPacer{ctx: ctx}}
 	d := &cleanDrive{c: c, steps: steps, free: make(chan *cleanUnit, n), quit: make(chan struct{}), cancel: cancel,
 		reader: make(chan *cleanReader, 1), worked: make([]*cleanUnit, n)}
 	d.reader <- r
-	for _, u := range c.pipe.units {
+	for _, u := range units {
 		d.free <- u
 	}
 	if c.workers == 0 {
